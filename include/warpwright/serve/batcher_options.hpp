@@ -81,6 +81,16 @@ struct batcher_values {
   clock_ref clock{};
 };
 
+/// @return the smallest preferred size of at least so many items; items, if there is none
+constexpr std::size_t padded_size(batcher_values const& values, std::size_t items) noexcept {
+  std::size_t padded = ~std::size_t{0};
+  for (std::size_t i = 0; i < values.size_count && i < batcher_values::most_sizes; ++i) {
+    std::size_t const size = values.sizes[i];
+    if (size >= items && size < padded) padded = size;
+  }
+  return padded == ~std::size_t{0} ? items : padded;
+}
+
 }  // namespace detail
 
 /// What a batcher has to know of a request. Every setter returns a changed copy.

@@ -4,58 +4,9 @@
 
 #include <warpwright/serve/batch_policy.hpp>
 
-#include <warpwright/core/detail/text/text.hpp>
+#include <warpwright/serve/detail/batcher_options_definitions.hpp>
 
 WARPWRIGHT_BEGIN
-
-namespace detail {
-
-// Throws for values that no batcher can have; sorts the sizes.
-WARPWRIGHT_COLD WARPWRIGHT_INLINE batcher_values checked(batcher_values values,
-                                                         latency_model const& model,
-                                                         source_location where) {
-  auto const refuse = [&](char const* name, text const& value, char const* remedy) {
-    throw_invalid_argument(text{"batcher_options: "} + name + " of " + value + "; " + remedy,
-                           where);
-  };
-  auto const in = [&](char const* name, double value, double low, double high, char const* remedy) {
-    if (!(value >= low && value <= high)) refuse(name, text{value}, remedy);
-  };
-  if (values.max_items == 0) values.max_items = model.last();
-  if (values.max_items < 1 || values.max_items > 65536) {
-    refuse("max_items", text{values.max_items}, "give 1 to 65,536");
-  }
-  if (values.limit_items < 1 || values.limit_items > (std::size_t{1} << 24U)) {
-    refuse("limit_items", text{values.limit_items}, "give 1 to 16,777,216");
-  }
-  if (values.size_count > batcher_values::most_sizes) {
-    refuse("a list of preferred sizes", text{values.size_count}, "give at most 16");
-  }
-  std::size_t count = 0;  // by insertion, each once
-  for (std::size_t i = 0; i < values.size_count; ++i) {
-    std::size_t const size = values.sizes[i];
-    if (size < 1 || size > values.max_items) {
-      refuse("preferred size", text{size}, "give sizes from 1 to max_items()");
-    }
-    std::size_t at = 0;
-    while (at < count && values.sizes[at] < size) ++at;
-    if (at < count && values.sizes[at] == size) continue;
-    for (std::size_t j = count++; j > at; --j) values.sizes[j] = values.sizes[j - 1];
-    values.sizes[at] = size;
-  }
-  values.size_count = count;
-  in("limit_cost", values.limit_cost, 1e-300, never, "give a sum of costs above 0");
-  in("batch_cost", values.batch_cost, 1e-300, never, "give a sum of costs above 0");
-  in("limit_wait", values.limit_wait, 1e-300, never, "give seconds above 0");
-  in("max_block", values.max_block, 0.0, 1e9, "give seconds from 0 to 1e9");
-  in("max_delay", values.max_delay, 0.0, 1e9, "give seconds from 0 to 1e9");
-  in("ageing", values.ageing, 1e-3, 1e9, "give seconds from 0.001 to 1e9");
-  in("watchdog", values.watchdog, 1e-9, never, "give seconds above 0");
-  in("drain", values.drain, 0.0, 1e9, "give seconds from 0 to 1e9");
-  return values;
-}
-
-}  // namespace detail
 
 WARPWRIGHT_INLINE batch_policy::batch_policy(batcher_options const& options,
                                              latency_model const& model, std::size_t lanes,
@@ -218,10 +169,7 @@ WARPWRIGHT_INLINE double batch_policy::predict(detail::batch_item const& item, s
   // Later requests join its batch until that starts.
   double own = same - full * most + 1.0 + wait / (interval_ * (other_keys + 1.0));
   if (own > most) own = most;
-  auto size = static_cast<std::size_t>(own);
-  for (std::size_t i = options_.size_count; i-- > 0;) {
-    if (options_.sizes[i] >= static_cast<std::size_t>(own)) size = options_.sizes[i];
-  }
+  std::size_t const size = detail::padded_size(options_, static_cast<std::size_t>(own));
   for (lane_state const& l : lanes_) {
     bool const beside = wait > 0.0 ? devices_[l.times].lanes > 1 : is_beside(l);
     double const seconds = times_[l.times].upper(key, size, beside);
@@ -404,13 +352,7 @@ WARPWRIGHT_INLINE bool batch_policy::start(lane_state& at, queue& of, size_choic
   std::size_t const n = at.ids.size();
   if (n == 0) return false;
   running_ += n;
-  at.padded = size.padded;
-  if (n < size.items) {
-    at.padded = n;
-    for (std::size_t i = options_.size_count; i-- > 0;) {
-      if (options_.sizes[i] >= n) at.padded = options_.sizes[i];
-    }
-  }
+  at.padded = n < size.items ? detail::padded_size(options_, n) : size.padded;
   at.busy = true;
   ++busy_;
   at.start = now;

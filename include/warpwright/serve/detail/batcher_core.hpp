@@ -89,7 +89,7 @@ class batcher_core : noncopyable {
     char* host_out = nullptr;
     char* device_in = nullptr;
     char* device_out = nullptr;
-    array<ticket_slot*> slots;  // of the batch
+    array<ticket_slot*> tickets;  // of the batch
     std::string* failures = nullptr;
     bool idle = false;      // it waits to be woken; under the core's lock
     double started = -1.0;  // under the core's lock; -1: no batch runs
@@ -101,7 +101,37 @@ class batcher_core : noncopyable {
     condition_variable wake;
     class thread thread;
   };
-  struct answers_later;
+  /// Answers that are given when the lock has been left: who waits is woken.
+  struct answers_later {
+    struct entry {
+      ticket_slot* slot;
+      ticket_status status;
+      std::uint32_t releases;
+      double waited;
+      double predicted;
+    };
+    array<entry> entries;
+    lane* to_wake = nullptr;
+
+    void add(entry const& e) noexcept {
+      try {
+        entries.push_back(e);
+      } catch (...) {  // no memory: at once, then
+        give(e);
+      }
+    }
+    static void give(entry const& e) noexcept {
+      ticket_store::answer(*e.slot, e.status, e.releases, e.waited, e.predicted);
+    }
+    // @return whether there were any
+    bool give_all() noexcept {
+      if (to_wake != nullptr) wake_lane(*exchange(to_wake, nullptr));
+      for (entry const& e : entries) give(e);
+      bool const any = !entries.empty();
+      entries.clear();
+      return any;
+    }
+  };
 
   static int const* devices_of(array<lane_source> const& lanes, array<int>& devices,
                                source_location where);
@@ -132,7 +162,6 @@ class batcher_core : noncopyable {
   void wait_for_change(std::uint64_t seen, std::uint64_t until) noexcept;
   void wake_timer() noexcept;
   [[nodiscard]] bool is_lane() const noexcept;
-  [[nodiscard]] std::size_t padded_size(std::size_t items) const noexcept;
   [[nodiscard]] double now() const noexcept {
     return static_cast<double>(options_.clock.now()) * 1e-9;
   }
@@ -181,4 +210,6 @@ WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
 #include <warpwright/serve/detail/batcher_core_definitions.hpp>
+#include <warpwright/serve/detail/batcher_lanes_definitions.hpp>
+#include <warpwright/serve/detail/batcher_submit_definitions.hpp>
 #endif

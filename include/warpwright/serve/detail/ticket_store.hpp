@@ -66,7 +66,7 @@ class ticket_store : noncopyable {
   ticket_slot* take(source_location where);
   /// @pre under the batcher's lock, as grow()
   [[nodiscard]] ticket_slot* at(std::uint32_t index) const noexcept {
-    return &chunks_[index / slots_of_chunk_].slots[index % slots_of_chunk_];
+    return &chunks_[index / slots_of_chunk_].tickets[index % slots_of_chunk_];
   }
 
   /// Ends the use of a slot by the ticket or the batcher.
@@ -92,7 +92,7 @@ class ticket_store : noncopyable {
  private:
   ~ticket_store();
   struct chunk {
-    ticket_slot* slots;
+    ticket_slot* tickets;
     char* data;
   };
   struct shard {

@@ -42,8 +42,8 @@ WARPWRIGHT_INLINE ticket_store::ticket_store(std::size_t input_bytes, std::size_
 WARPWRIGHT_INLINE ticket_store::~ticket_store() {
   relaxed_capture_mode const relaxed;
   for (chunk const& c : chunks_) {
-    for (std::uint32_t i = 0; i < slots_of_chunk_; ++i) std::free(c.slots[i].failure);
-    delete[] c.slots;
+    for (std::uint32_t i = 0; i < slots_of_chunk_; ++i) std::free(c.tickets[i].failure);
+    delete[] c.tickets;
     page_locked_ ? static_cast<void>(discard(cudaFreeHost(c.data))) : std::free(c.data);
   }
 }
@@ -62,29 +62,29 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void ticket_store::grow(source_location where)
   } else {
     data = std::aligned_alloc(slot_alignment, in_lines(bytes));
   }
-  ticket_slot* const slots =
+  ticket_slot* const tickets =
       data == nullptr ? nullptr : new (std::nothrow) ticket_slot[slots_of_chunk_];
   std::size_t const first = chunks_.size() * slots_of_chunk_;
-  for (std::uint32_t i = 0; slots != nullptr && i < slots_of_chunk_; ++i) {
-    ticket_slot& slot = slots[i];
+  for (std::uint32_t i = 0; tickets != nullptr && i < slots_of_chunk_; ++i) {
+    ticket_slot& slot = tickets[i];
     slot.index = static_cast<std::uint32_t>(first) + i;
     slot.store = this;
     slot.input = static_cast<char*>(data) + i * input_bytes_;
     slot.output = static_cast<char*>(data) + slots_of_chunk_ * input_bytes_ + i * output_bytes_;
-    slot.next = i + 1 < slots_of_chunk_ ? &slots[i + 1] : nullptr;
+    slot.next = i + 1 < slots_of_chunk_ ? &tickets[i + 1] : nullptr;
   }
   try {
-    if (slots == nullptr) throw std::bad_alloc{};
+    if (tickets == nullptr) throw std::bad_alloc{};
     unique_lock<spin_lock> const lock{lock_};
-    chunks_.push_back(chunk{slots, static_cast<char*>(data)});
+    chunks_.push_back(chunk{tickets, static_cast<char*>(data)});
   } catch (...) {
-    delete[] slots;
+    delete[] tickets;
     page_locked_ ? static_cast<void>(discard(cudaFreeHost(data))) : std::free(data);
     throw;
   }
   unique_lock<spin_lock> const lock{free_lock_};
-  slots[slots_of_chunk_ - 1].next = free_;
-  free_ = slots;
+  tickets[slots_of_chunk_ - 1].next = free_;
+  free_ = tickets;
 }
 
 WARPWRIGHT_INLINE ticket_slot* ticket_store::take(source_location where) {
@@ -199,7 +199,7 @@ WARPWRIGHT_INLINE void ticket_store::leave() noexcept {
   std::size_t orphans = 0;
   for (chunk const& c : chunks_) {
     for (std::uint32_t i = 0; i < slots_of_chunk_; ++i) {
-      ticket_slot& slot = c.slots[i];
+      ticket_slot& slot = c.tickets[i];
       std::uint32_t state = slot.state.load(memory_order::relaxed);
       if ((state & ticket_slot::ticket) == 0) continue;
       // Counted first: the ticket may end at any moment.

@@ -1,0 +1,309 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The threads of the lanes, and the one that keeps the deadlines.
+#pragma once
+
+#include <warpwright/serve/detail/batcher_core.hpp>
+
+#include <warpwright/core/detail/device/device_scope.hpp>
+#include <warpwright/core/detail/error/exception_kind.hpp>
+#include <warpwright/core/detail/text/figures.hpp>
+
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <stdexcept>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+WARPWRIGHT_INLINE void batcher_core::wake_lane(lane& l) noexcept {
+  l.woken.store(true, memory_order::seq_cst);
+  if (!l.asleep.load(memory_order::seq_cst)) return;
+  { unique_lock<mutex> const lock{l.sleeping}; }
+  l.wake.notify_one();
+}
+
+// The lane will not look into the inbox for a while.
+WARPWRIGHT_INLINE void batcher_core::be_away() noexcept {
+  static_cast<void>(attentive_.fetch_sub(1, memory_order::seq_cst));
+  if (inbox_.load(memory_order::seq_cst) != nullptr) settle();
+}
+
+WARPWRIGHT_INLINE void batcher_core::sleep(lane& l, double seconds) noexcept {
+  // To sleep and be woken takes some 50 us.
+  constexpr std::uint64_t looking = 20000;  // ns
+  std::uint64_t const until = monotonic_after(seconds);
+  std::uint64_t const began = monotonic_nanoseconds();
+  std::uint64_t t = began;
+  for (int step = 0; t < until && t - began < looking; ++step) {
+    for (int i = 0; i < 16; ++i) {
+      if (l.woken.load(memory_order::acquire)) return;
+      if (inbox_.load(memory_order::relaxed) != nullptr) return;
+      spin_wait(step);
+    }
+    t = monotonic_nanoseconds();
+  }
+  be_away();
+  {
+    unique_lock<mutex> const lock{l.sleeping};
+    l.asleep.store(true, memory_order::seq_cst);
+    while (!l.woken.load(memory_order::seq_cst) && monotonic_nanoseconds() < until) {
+      until == ~std::uint64_t{0} ? l.wake.wait(l.sleeping) : l.wake.wait_until(l.sleeping, until);
+    }
+    l.asleep.store(false, memory_order::relaxed);
+  }
+  attentive_.fetch_add(1, memory_order::seq_cst);
+}
+
+WARPWRIGHT_INLINE void batcher_core::run_lane(lane& l) noexcept {
+  l.number.store(thread_number(), memory_order::relaxed);
+  static_cast<void>(set_up_thread(l.device));
+  answers_later later;
+  attentive_.fetch_add(1, memory_order::seq_cst);
+  for (;;) {
+    batch_decision decision;
+    lane* other = nullptr;
+    double seconds = 0.0;
+    bool idle = false;
+    {
+      unique_lock<spin_lock> const lock{store_->lock()};
+      empty_inbox(later);
+      double const time = now();
+      decision = policy_.next(l.index, time);
+      take_dropped(later);
+      l.idle = idle = decision.items == 0 && !ending_;
+      if (idle) {
+        l.woken.store(false, memory_order::relaxed);
+        seconds = decision.until < never ? decision.until - time : never;
+      } else if (decision.items != 0) {
+        begin_batch(l, decision, time);
+        if (policy_.queued() != 0) other = lane_to_wake();
+      }
+    }
+    if (later.give_all()) room();
+    if (other != nullptr) wake_lane(*other);
+    if (decision.items != 0) {
+      bool const brief = decision.predicted_seconds < 10e-6;
+      if (!brief) be_away();
+      run_batch(l, decision.padded);
+      if (!brief) attentive_.fetch_add(1, memory_order::seq_cst);
+    } else if (idle) {
+      sleep(l, seconds);
+    } else {
+      be_away();
+      return;
+    }
+  }
+}
+
+// Under the lock.
+WARPWRIGHT_INLINE void batcher_core::begin_batch(lane& l, batch_decision const& decision,
+                                                 double time) noexcept {
+  l.tickets.clear();
+  std::uint32_t const* const ids = policy_.batch(l.index);
+  for (std::size_t i = 0; i < decision.items; ++i) {
+    l.tickets.push_back(store_->at(ids[i]));
+    counts_.wait_seconds += time - policy_.arrival(ids[i]);
+  }
+  l.started = time;
+  l.named = false;
+  ++counts_.batches;
+  counts_.items += decision.items;
+  counts_.padded_items += decision.padded;
+  std::size_t power = 0;
+  while ((std::size_t{1} << power) < decision.items) ++power;
+  ++counts_.sizes[power];
+}
+
+WARPWRIGHT_INLINE void batcher_core::run_batch(lane& l, std::size_t padded) {
+  std::size_t const n = l.tickets.size();
+  bool const ok = run_range(l, 0, n, padded);
+  {
+    unique_lock<spin_lock> const lock{store_->lock()};
+    double const time = now();
+    for (ticket_slot* const slot : l.tickets)
+      slot->answered_seconds = time - policy_.arrival(slot->index);
+    policy_.finished(l.index, time, ok);
+    counts_.busy_seconds += time - l.started;
+    l.started = -1.0;
+  }
+  // Counted first, so that who has an answer finds it in the statistics.
+  auto const outcome = [&](std::size_t i) {
+    return ok || l.failures[i].empty() ? ticket_status::answered : ticket_status::failed;
+  };
+  if (ok) count(ticket_status::answered, n);
+  for (std::size_t i = 0; i < n && !ok; ++i) count(outcome(i));
+  for (std::size_t i = 0; i < n; ++i) {
+    ticket_slot& slot = *l.tickets[i];
+    ticket_status const status = outcome(i);
+    bool const given =
+        status == ticket_status::answered
+            ? ticket_store::answer(slot, status, ticket_slot::batcher)
+            : ticket_store::answer(slot, status, ticket_slot::batcher, slot.answered_seconds, 0.0,
+                                   l.failures[i].c_str());
+    if (!given) count(status, ~std::size_t{0});
+  }
+  room();
+}
+
+// @return whether every request has a value; failures say which have none
+WARPWRIGHT_INLINE bool batcher_core::run_range(lane& l, std::size_t first, std::size_t count,
+                                               std::size_t padded) {
+  std::exception_ptr error;
+  bool some_failed = false;
+  try {
+    some_failed = call_model(l, first, count, padded);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (error == nullptr) {
+    for (std::size_t i = 0; i < count; ++i) {
+      std::memcpy(l.tickets[first + i]->output, l.host_out + i * item_.output_bytes,
+                  item_.output_bytes);
+    }
+    return !some_failed;
+  }
+  // What the model has enqueued may still use the lane's memory.
+  bool const lost = is_sticky(discard(cudaStreamSynchronize(l.stream.get()))) ||
+                    kind_of(error) == exception_kind::device_lost;
+  std::string text;
+  try {
+    text = text_of(error);
+  } catch (...) {  // no memory for it
+  }
+  if (lost) close(text.c_str());
+  if (options_.bisect && count > 1 && !lost) {
+    std::size_t const half = count / 2;
+    for (std::size_t i = 0; i < count; ++i) l.failures[first + i].clear();
+    static_cast<void>(run_range(l, first, half, padded_size(options_, half)));
+    static_cast<void>(
+        run_range(l, first + half, count - half, padded_size(options_, count - half)));
+    return false;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    std::string& failure = l.failures[first + i];
+    try {
+      failure = text.empty() ? "the model failed" : text;
+    } catch (...) {
+      failure = "no memory";  // short: it is stored in place
+    }
+  }
+  return false;
+}
+
+// @return whether the model has failed single requests
+WARPWRIGHT_INLINE bool batcher_core::call_model(lane& l, std::size_t first, std::size_t count,
+                                                std::size_t padded) {
+  std::size_t const in = item_.input_bytes;
+  source_location const here = source_location::current();
+  for (std::size_t i = 0; i < count; ++i) {
+    l.failures[first + i].clear();
+    char const* const input = l.tickets[first + i]->input;
+    if (direct_) {
+      check(
+          cudaMemcpyAsync(l.device_in + i * in, input, in, cudaMemcpyHostToDevice, l.stream.get()),
+          "cudaMemcpyAsync", here);
+    } else {
+      std::memcpy(l.host_in + i * in, input, in);
+    }
+  }
+  batch_state batch;
+  batch.inputs = options_.host_data ? l.host_in : l.device_in;
+  batch.outputs = options_.host_data ? l.host_out : l.device_out;
+  batch.size = batch.results = count;
+  batch.padded = padded;
+  batch.key = &policy_.key(l.index);
+  batch.lane = l.index;
+  batch.failures = l.failures + first;
+  if (!options_.host_data && !direct_) {
+    check(
+        cudaMemcpyAsync(l.device_in, l.host_in, count * in, cudaMemcpyHostToDevice, l.stream.get()),
+        "cudaMemcpyAsync", here);
+  }
+  model_(batch, l.stream);
+  check_pending("the batcher's model", here);
+  if (batch.results != count) {
+    throw std::runtime_error{(string_builder{"the model gave "} + counted(batch.results, "result") +
+                              " for " + counted(count, "request") +
+                              "; it must write one for each, in their order")
+                                 .str()};
+  }
+  if (!options_.host_data) {
+    check(cudaMemcpyAsync(l.host_out, l.device_out, count * item_.output_bytes,
+                          cudaMemcpyDeviceToHost, l.stream.get()),
+          "cudaMemcpyAsync", here);
+  }
+  check(cudaStreamSynchronize(l.stream.get()), "cudaStreamSynchronize", here);
+  return batch.failed;
+}
+
+WARPWRIGHT_INLINE void batcher_core::wake_timer() noexcept {
+  {
+    unique_lock<mutex> const lock{timing_};
+    timer_woken_ = true;
+  }
+  time_.notify_one();
+}
+
+WARPWRIGHT_INLINE void batcher_core::run_timer() noexcept {
+  answers_later later;
+  for (;;) {
+    double rest = 0.0;
+    bool ends = false;
+    lane const* overdue = nullptr;
+    std::size_t size = 0;
+    double ran = 0.0;
+    {
+      unique_lock<spin_lock> const lock{store_->lock()};
+      // Before the inbox is read: who submits sees that the timer sleeps too long, or it sees him.
+      timer_at_.store(~std::uint64_t{0}, memory_order::seq_cst);
+      empty_inbox_for_lanes(later);
+      double const time = now();
+      policy_.expire(time);
+      take_dropped(later);
+      double next = policy_.next_expiry();
+      for (std::size_t i = 0; i < lane_count_; ++i) {
+        lane& l = lanes_[i];
+        double const due = (l.started < 0.0 ? time : l.started) + options_.watchdog;
+        if (l.started >= 0.0 && !l.named && overdue == nullptr && time >= due) {
+          overdue = &l;
+          size = l.tickets.size();
+          ran = time - l.started;
+          l.named = true;
+          ++counts_.overdue_batches;
+        } else if (due < next && !l.named) {
+          next = due;
+        }
+      }
+      std::uint64_t at = timer_at_.load(memory_order::seq_cst);
+      std::uint64_t const own = nanoseconds(next);
+      while (own < at && !timer_at_.compare_exchange_weak(at, own, memory_order::seq_cst,
+                                                          memory_order::seq_cst)) {
+      }
+      rest = next < never ? next - time : never;
+      ends = ending_;
+    }
+    if (later.give_all()) room();
+    if (overdue != nullptr) {
+      std::fprintf(stderr,
+                   "warpwright: batcher: the batch of %zu on lane %zu has run for %.3g s; its "
+                   "model may never return\n",
+                   size, overdue->index, ran);
+      continue;
+    }
+    if (ends) return;
+    std::uint64_t const until = monotonic_after(rest);
+    unique_lock<mutex> const lock{timing_};
+    while (!timer_woken_ && monotonic_nanoseconds() < until) {
+      until == ~std::uint64_t{0} ? time_.wait(timing_) : time_.wait_until(timing_, until);
+    }
+    timer_woken_ = false;
+  }
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END
