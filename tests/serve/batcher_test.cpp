@@ -169,6 +169,43 @@ TEST_CASE("a request is answered late at its deadline, while the model blocks") 
   CHECK(serve.statistics().late_running == 1);
 }
 
+TEST_CASE("the first deadline of a batcher is kept while its lane is busy") {
+  ww::stream stream;
+  gate g;
+  ww::batcher<int, int> serve{on_host, stream, model, [&](batch_of_int& b, ww::stream_ref s) {
+                                g.wait();
+                                twice(b, s);
+                              }};
+  ww::ticket<int> running = serve.submit(1);
+  g.wait_for(1);
+  auto const begin = std::chrono::steady_clock::now();
+  CHECK(serve.submit(2, ww::request{}.deadline(20e-3)).wait() == nullptr);
+  CHECK(seconds_since(begin) < 0.5);
+  g.open();
+  CHECK(*running.wait() == 2);
+}
+
+TEST_CASE("a second lane is woken for what the first one leaves") {
+  ww::stream_pool streams{ww::current_device(), 2};
+  std::atomic<int> inside{0};
+  std::atomic<int> most{0};
+  ww::batcher<int, int> serve{on_host.choose_lane(ww::lane_choice::round_robin), streams, model,
+                              [&](batch_of_int& b, ww::stream_ref s) {
+                                most = std::max<int>(most, ++inside);
+                                std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                                --inside;
+                                twice(b, s);
+                              }};
+  for (int round = 0; round < 5 && most < 2; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // both lanes sleep
+    ww::ticket<int> a = serve.submit(1, ww::request{}.key(1));
+    ww::ticket<int> b = serve.submit(2, ww::request{}.key(2));
+    CHECK(a.wait() != nullptr);
+    CHECK(b.wait() != nullptr);
+  }
+  CHECK(most == 2);
+}
+
 TEST_CASE("what is predicted to be late is shed at once, with when to come again") {
   ww::stream stream;
   gate g;
@@ -223,6 +260,27 @@ TEST_CASE("a full batcher refuses, or waits for room") {
   h.open();
   CHECK(first.wait() != nullptr);
   CHECK(*serve.submit(3).wait() == 6);
+  {  // a cancelled request makes room
+    gate k;
+    ww::batcher<int, int> two{on_host.limit_items(2).max_block(20.0), stream, model,
+                              [&](batch_of_int& b, ww::stream_ref s) {
+                                k.wait();
+                                twice(b, s);
+                              }};
+    ww::ticket<int> running = two.submit(1);
+    k.wait_for(1);
+    ww::ticket<int> queued = two.submit(2);
+    std::thread waits{[&] {
+      ww::ticket<int> third = two.submit(3);
+      CHECK(third.status() == ww::ticket_status::pending);
+    }};
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    auto const begun = std::chrono::steady_clock::now();
+    queued.cancel();
+    waits.join();
+    CHECK(seconds_since(begun) < 10.0);
+    k.open();
+  }
   using batcher = ww::batcher<int, int>;
   CHECK_THROWS_WITH((batcher{on_host.limit_bytes(7), stream, model, twice}),
                     contains("limit_bytes of 7") && contains("8"));
@@ -395,6 +453,18 @@ TEST_CASE("of a long stream of requests none waits for its deadline") {
     if (i >= 256 && t.wait() == nullptr) ++lost;
     t = serve.submit(i, ww::request{}.deadline(i % 2 == 0 ? 5.0 : 60.0));
     if (i % 1000 == 999) static_cast<void>(serve.statistics());
+  }
+  CHECK(lost == 0);
+}
+
+TEST_CASE("a timer that takes requests out of the inbox leaves none of them behind") {
+  ww::stream stream;
+  ww::batcher<int, int> serve{on_host, stream, ww::latency_model::fit({{1, 1e-6, 2e-6, 0}}), twice};
+  std::size_t lost = 0;
+  for (int i = 0; i < 30000; ++i) {
+    ww::ticket<int> const soon = serve.submit(i, ww::request{}.deadline(5e-6));
+    ww::ticket<int> later = serve.submit(i, ww::request{}.deadline(2.0));
+    if (later.wait() == nullptr) ++lost;
   }
   CHECK(lost == 0);
 }

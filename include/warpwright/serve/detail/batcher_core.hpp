@@ -153,9 +153,6 @@ class batcher_core : noncopyable {
   bool admit(ticket_slot& slot, request const& r, double time, answers_later& answers) noexcept;
   void submit_blocking(ticket_slot& slot, request r) noexcept;
   void be_away() noexcept;
-  static std::uint64_t nanoseconds(double time) noexcept {
-    return time < 1e9 ? static_cast<std::uint64_t>(time * 1e9) : ~std::uint64_t{0};
-  }
   void close(char const* text) noexcept;
   void give_up(drain_report& report) noexcept;
   void room() noexcept;
@@ -187,10 +184,10 @@ class batcher_core : noncopyable {
 
   // Under the store's lock.
   alignas(64) bool ending_ = false;
+  double timer_at_ = never;  // when the timer looks next
   batcher_statistics counts_;
 
-  atomic<bool> closed_;             // changed under the lock
-  atomic<std::uint64_t> timer_at_;  // when the timer looks next, in ns of the clock
+  atomic<bool> closed_;  // changed under the lock
   atomic<std::size_t> ended_[7];
   // Submissions that wait for room, and drains that wait for the last answer.
   mutex waiting_;

@@ -40,7 +40,6 @@ WARPWRIGHT_INLINE batcher_core::batcher_core(batcher_options const& options,
   // Large inputs are copied to the device from where they are.
   direct_ = !options_.host_data && item.input_bytes >= (std::size_t{32} << 10U);
   made_ = now();
-  timer_at_.store(~std::uint64_t{0}, memory_order::relaxed);
   counts_.lanes = lanes.size();
   store_ = new ticket_store{item.input_bytes, item.output_bytes, direct_};
   try {

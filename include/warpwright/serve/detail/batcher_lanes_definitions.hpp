@@ -258,13 +258,11 @@ WARPWRIGHT_INLINE void batcher_core::run_timer() noexcept {
     double ran = 0.0;
     {
       unique_lock<spin_lock> const lock{store_->lock()};
-      // Before the inbox is read: who submits sees that the timer sleeps too long, or it sees him.
-      timer_at_.store(~std::uint64_t{0}, memory_order::seq_cst);
       empty_inbox_for_lanes(later);
       double const time = now();
       policy_.expire(time);
       take_dropped(later);
-      double next = policy_.next_expiry();
+      timer_at_ = policy_.next_expiry();
       for (std::size_t i = 0; i < lane_count_; ++i) {
         lane& l = lanes_[i];
         double const due = (l.started < 0.0 ? time : l.started) + options_.watchdog;
@@ -274,16 +272,11 @@ WARPWRIGHT_INLINE void batcher_core::run_timer() noexcept {
           ran = time - l.started;
           l.named = true;
           ++counts_.overdue_batches;
-        } else if (due < next && !l.named) {
-          next = due;
+        } else if (due < timer_at_ && !l.named) {
+          timer_at_ = due;
         }
       }
-      std::uint64_t at = timer_at_.load(memory_order::seq_cst);
-      std::uint64_t const own = nanoseconds(next);
-      while (own < at && !timer_at_.compare_exchange_weak(at, own, memory_order::seq_cst,
-                                                          memory_order::seq_cst)) {
-      }
-      rest = next < never ? next - time : never;
+      rest = timer_at_ < never ? timer_at_ - time : never;
       ends = ending_;
     }
     if (later.give_all()) room();

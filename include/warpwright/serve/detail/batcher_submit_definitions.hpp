@@ -28,25 +28,13 @@ WARPWRIGHT_INLINE ticket_slot* batcher_core::submit(void const* input, request c
     submit_blocking(*slot, r);
     return slot;
   }
-  bool const expires = slot->values.deadline != 0.0;
-  std::uint64_t deadline = ~std::uint64_t{0};
-  if (expires) {
-    slot->submitted = now();
-    deadline = nanoseconds(slot->submitted + slot->values.deadline);
-  }
+  if (slot->values.deadline > 0.0) slot->submitted = now();
   ticket_slot* head = inbox_.load(memory_order::relaxed);
   do {
     slot->next = head;
   } while (!inbox_.compare_exchange_weak(head, slot, memory_order::seq_cst, memory_order::relaxed));
-  if (attentive_.load(memory_order::seq_cst) == 0) {
-    settle();
-    return slot;
-  }
-  std::uint64_t at = timer_at_.load(memory_order::seq_cst);
-  while (deadline < at && !timer_at_.compare_exchange_weak(at, deadline, memory_order::seq_cst,
-                                                           memory_order::seq_cst)) {
-  }
-  if (deadline < at) wake_timer();
+  // Where a lane looks soon, it decides, or who asks how the request ended.
+  if (attentive_.load(memory_order::seq_cst) == 0) settle();
   return slot;
 }
 
@@ -56,9 +44,8 @@ WARPWRIGHT_INLINE void batcher_core::settle() noexcept {
   {
     unique_lock<spin_lock> const lock{store_->lock()};
     empty_inbox_for_lanes(later);
-    std::uint64_t const at = nanoseconds(policy_.next_expiry());
-    timer = at < timer_at_.load(memory_order::relaxed);
-    if (timer) timer_at_.store(at, memory_order::relaxed);
+    timer = policy_.next_expiry() < timer_at_;
+    if (timer) timer_at_ = policy_.next_expiry();
   }
   if (timer) wake_timer();
   if (later.give_all()) room();
