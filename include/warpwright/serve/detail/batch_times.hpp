@@ -44,6 +44,7 @@ class batch_times {
     unsigned count = 0;
   };
   static constexpr std::size_t entries = 256;
+  static constexpr std::uint64_t any_key = 0x5851F42D4C957F2DU;  // no key's hash but by chance
   static constexpr unsigned recent = 64;
 
   static unsigned size_class(std::size_t size) noexcept;

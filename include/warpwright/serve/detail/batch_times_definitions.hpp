@@ -33,8 +33,8 @@ WARPWRIGHT_INLINE double batch_times::ratio(std::uint64_t key, std::size_t size)
   unsigned const of_size = size_class(size);
   entry const* e = find(name_of(key, of_size));
   if (e == nullptr) e = find(name_of(key, 0));
-  if (e == nullptr) e = find(name_of(0, of_size));
-  if (e == nullptr) e = find(name_of(0, 0));
+  if (e == nullptr) e = find(name_of(any_key, of_size));
+  if (e == nullptr) e = find(name_of(any_key, 0));
   return e == nullptr ? 1.0 : static_cast<double>(e->ratio);
 }
 
@@ -89,7 +89,7 @@ WARPWRIGHT_INLINE void batch_times::observe(std::uint64_t key, std::size_t size,
     learn_spread(static_cast<float>(seconds / (alone * (1.0 + shared * (slowdown_ - 1.0)))));
   }
   margin_ = margin_ > 0.02 ? margin_ * 0.999 : margin_;
-  if (shared > 0.1 && find(name_of(0, 0)) != nullptr) {
+  if (shared > 0.1 && find(name_of(any_key, 0)) != nullptr) {
     double slowdown = 1.0 + (seconds / alone - 1.0) / shared;
     if (slowdown < 1.0) slowdown = 1.0;
     if (slowdown > 8.0) slowdown = 8.0;
@@ -99,8 +99,8 @@ WARPWRIGHT_INLINE void batch_times::observe(std::uint64_t key, std::size_t size,
   double const ratio = seconds / expected;
   learn(name, ratio);
   learn(name_of(key, 0), ratio);
-  learn(name_of(0, of_size), ratio);
-  learn(name_of(0, 0), ratio);
+  learn(name_of(any_key, of_size), ratio);
+  learn(name_of(any_key, 0), ratio);
 }
 
 }  // namespace detail
