@@ -271,7 +271,8 @@ TEST_CASE("what has waited longer than a second is still ahead") {
   policy.submit(0, ww::request{}, 0.0);
   REQUIRE(policy.next(0, 0.0).items == 1);
   for (std::uint32_t i = 1; i <= 128; ++i) policy.submit(i, ww::request{}, 0.0);
-  for (double const now : {0.6, 1.2, 5.0}) {
+  policy.submit(201, ww::request{}, 0.6);
+  for (double const now : {1.2, 5.0}) {
     ww::admission const a = policy.submit(200, ww::request{}.deadline(5e-3), now);
     CHECK(a.predicted_seconds > 2.0 * simulation::affine(64));
   }
