@@ -6,4 +6,5 @@
 #include <warpwright/serve/detail/batcher_lanes_definitions.hpp>
 #include <warpwright/serve/detail/batcher_submit_definitions.hpp>
 #include <warpwright/serve/detail/batcher_text_definitions.hpp>
+#include <warpwright/serve/detail/step_batcher_definitions.hpp>
 #include <warpwright/serve/detail/ticket_store_definitions.hpp>
