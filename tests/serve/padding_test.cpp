@@ -123,6 +123,9 @@ TEST_CASE("rows in memory of their own are padded and packed") {
   ww::device_buffer<int> packed{f.pool, f.stream, 11};
   ww::pack_rows(f.stream, from, ww::packed_rows<int>{packed.data(), offsets.data()}, 3, 7);
   CHECK(f.to_host(packed.data(), 11) == std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+  ww::check(cudaMemsetAsync(packed.data(), 0, packed.size_bytes(), f.stream), "cudaMemsetAsync");
+  ww::pack_rows(f.stream, from, ww::packed_rows<int>{packed.data(), offsets.data()}, 3, 2);
+  CHECK(f.to_host(packed.data(), 11) == std::vector<int>{1, 2, 0, 4, 5, 6, 0, 0, 0, 0, 0});
 }
 
 TEST_CASE("offsets that go back are empty rows; nothing is done for no rows") {

@@ -5,6 +5,7 @@
 #include <warpwright/serve/step_batcher.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <random>
 #include <stdexcept>
@@ -164,6 +165,50 @@ TEST_CASE("the later and less urgent sequence is preempted, and computed again")
   REQUIRE(steps.next());
   CHECK(steps.parts()[0].begin == 0);
   CHECK(steps.parts()[0].count == 11);  // 9 and the two that it had generated
+}
+
+TEST_CASE("a more urgent sequence preempts one that runs, for a slot and for memory") {
+  ww::step_batcher slot{ww::step_batcher_options{}.slots(1), model()};
+  slot.add(1, 5);
+  REQUIRE(slot.next());
+  slot.done(0.0);
+  slot.add(2, 5, 1);
+  slot.add(3, 5);  // not more urgent
+  REQUIRE(slot.next());
+  // The one that runs has its token in this step already.
+  slot.done(0.0);
+  ww::step_batcher memory{ww::step_batcher_options{}.slots(4).budget(8).memory(30), model()};
+  memory.add(1, 28);
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE(memory.next());
+    memory.done(0.0);
+  }
+  memory.add(2, 20, 1);
+  REQUIRE(memory.next());
+  REQUIRE(memory.preempted().size() == 1);
+  CHECK(memory.preempted()[0] == 1);
+  CHECK(memory.parts()[0].id == 2);
+}
+
+TEST_CASE("where more sequences generate than the budget has tokens, they do so in turn") {
+  ww::step_batcher steps{ww::step_batcher_options{}.slots(9).budget(3).max_wait_steps(4), model()};
+  std::map<std::uint64_t, int> last;
+  std::map<std::uint64_t, int> parts;
+  int prompt = 0;
+  for (int step = 0; step < 400; ++step) {
+    if (step < 8) steps.add(static_cast<std::uint64_t>(step), 1);
+    if (step == 100) steps.add(99, 30);
+    REQUIRE(steps.next());
+    for (ww::step_part const& p : parts_of(steps)) {
+      if (step > 100 && p.id != 99) CHECK(step - last[p.id] <= 10);
+      last[p.id] = step;
+      if (step > 8 && step <= 100) ++parts[p.id];
+      prompt += p.id == 99 ? 1 : 0;
+    }
+    steps.done(0.0);
+  }
+  for (auto const& [id, count] : parts) CHECK(std::abs(count - 92 * 3 / 8) <= 3);
+  CHECK(prompt > 10);  // it is not left out for those that generate
 }
 
 TEST_CASE("a sequence that outgrows the memory ends, one that cannot fit is refused") {

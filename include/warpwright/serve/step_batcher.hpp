@@ -47,9 +47,9 @@ class step_batcher_options
   /// @param tokens  that the running sequences may have computed, together: what the memory for
   ///   their state holds; default: no limit. Beyond it sequences are preempted
   constexpr self memory(std::size_t tokens) const { return with(&values::memory, tokens); }
-  /// @param factor  how much longer than without prompts a step may take, above 1; default: 1.9,
-  /// with
-  ///   which sequences that generate keep half of their rate beside any prompt
+  /// @param factor  how much longer than without prompts a step may take, above 1; default: 1.9:
+  /// who
+  ///   generates keeps half of the rate beside any prompt
   constexpr self max_slowdown(double factor) const { return with(&values::max_slowdown, factor); }
   /// @param steps  after which a running sequence takes part in any case, at least 1; default: 16
   constexpr self max_wait_steps(std::size_t steps) const {
@@ -74,8 +74,9 @@ struct step_part {
 ///
 /// Where memory() would not do, the latest sequence of the lowest priority is preempted: see
 /// preempted(). It waits again, and is computed again from its begin, with what it had generated;
-/// one that alone is too long for memory() ends. A sequence with a slot takes part at least every
-/// max_wait_steps() steps, or where more than the budget take part, in turn.
+/// one that alone is too long for memory() ends. A sequence with a slot, or for which one is free,
+/// takes part at least every max_wait_steps() steps, or where more than the budget take part, in
+/// turn.
 ///
 /// **Threads:** one at a time. **Cost:** O(sequences) a step.
 class step_batcher : detail::noncopyable {
@@ -122,10 +123,11 @@ class step_batcher : detail::noncopyable {
     std::size_t tokens = 0;  // prompt and generated
     std::size_t computed = 0;
     std::size_t slot = no_slot;
-    std::size_t waited = 0;  // steps without it since it has a slot
+    std::size_t waited = 0;  // steps without it in which it could have run
     bool planned = false;    // in this step
     [[nodiscard]] std::size_t left() const noexcept { return tokens - computed; }
     [[nodiscard]] bool runs() const noexcept { return slot != no_slot; }
+    [[nodiscard]] bool generates() const noexcept { return runs() && computed != 0 && left() == 1; }
   };
 
   [[nodiscard]] std::size_t generating() const noexcept;

@@ -60,7 +60,7 @@ WARPWRIGHT_INLINE void step_batcher::add(std::uint64_t id, std::size_t tokens, i
 WARPWRIGHT_INLINE std::size_t step_batcher::generating() const noexcept {
   std::size_t n = 0;
   for (std::uint32_t const i : order_) {
-    n += items_[i].runs() && items_[i].computed != 0 && items_[i].left() == 1 ? 1U : 0U;
+    n += items_[i].generates() ? 1U : 0U;
   }
   return n;
 }
@@ -114,7 +114,8 @@ WARPWRIGHT_INLINE bool step_batcher::take_prompt(std::size_t place, std::size_t&
   if (!s.runs() && free_slots_.empty() && !preempt_last(place, below)) return false;
   while (resident_ + planned_ + needs > options_.memory && preempt_last(place, below)) {
   }
-  std::size_t const room = options_.memory - (resident_ + planned_);
+  std::size_t const used = resident_ + planned_;
+  std::size_t const room = used < options_.memory ? options_.memory - used : 0;
   if (!s.runs() && needs > room) return false;
   if (count > room) count = room;
   if (count == 0) return true;
@@ -144,44 +145,55 @@ WARPWRIGHT_INLINE bool step_batcher::next() {
     }
     generates = generating();
   }
-  bool overdue = false;  // a prompt; those that generate have turns
-  for (std::uint32_t const i : order_) {
-    sequence const& s = items_[i];
-    bool const is_prompt = s.computed == 0 || s.left() > 1;
-    overdue = overdue || (s.runs() && is_prompt && s.waited >= options_.max_wait_steps);
-  }
-  if (generates > options_.budget) generates = options_.budget;
-  std::size_t const half = options_.budget / 2;
-  if (overdue && generates > half) generates = half;
-
-  std::size_t budget = prompt_budget(generates);
-  std::size_t const least = options_.budget - generates;
-  if (overdue && budget < options_.min_chunk) {
-    budget = options_.min_chunk < least ? options_.min_chunk : least;
-  }
-  std::size_t left = generates;
   std::size_t const n = order_.size();
+  std::size_t budget = options_.budget;
+  // First who has waited too long, the longest first.
+  while (budget != 0) {
+    std::size_t longest = n;
+    for (std::size_t place = 0; place < n; ++place) {
+      sequence const& s = items_[order_[place]];
+      if (s.planned || s.waited < options_.max_wait_steps) continue;
+      if (longest == n || s.waited > items_[order_[longest]].waited) longest = place;
+    }
+    if (longest == n) break;
+    std::size_t chunk = options_.min_chunk < budget ? options_.min_chunk : budget;
+    budget -= chunk;
+    static_cast<void>(take_prompt(longest, chunk));  // of one that generates 1
+    budget += chunk;
+    sequence& s = items_[order_[longest]];
+    if (!s.planned) s.waited = 0;  // there is no memory for it
+  }
+  // Then all that generate, in turn where the budget is short.
   std::size_t const from = turn_ % n;
-  for (std::size_t k = 0; k < n && left != 0; ++k) {
+  std::size_t one_each = 0;
+  for (std::size_t k = 0; k < n && budget != 0; ++k) {
     sequence& s = items_[order_[(from + k) % n]];
-    if (!s.runs() || s.computed == 0 || s.left() != 1) continue;
+    if (s.planned || !s.generates()) continue;
+    std::size_t const place = (from + k) % n;
+    while (resident_ + planned_ >= options_.memory && preempt_last(place, max_priority)) {
+    }
+    if (resident_ + planned_ >= options_.memory) continue;
     take(s, 1);
     turn_ = (from + k) % n + 1;
-    --left;
+    ++one_each;
+    --budget;
   }
-  for (int pass = overdue ? 0 : 1; pass < 2; ++pass) {
-    bool admits = true;
-    for (std::size_t place = 0; place < order_.size() && budget != 0; ++place) {
-      sequence const& s = items_[order_[place]];
-      bool const is_prompt = s.computed == 0 || s.left() > 1;
-      if (s.planned || !is_prompt || !(s.runs() || admits)) continue;
-      if (pass == 0 && !(s.runs() && s.waited >= options_.max_wait_steps)) continue;
-      if (!take_prompt(place, budget)) admits = false;
-    }
+  // Then prompts.
+  std::size_t const prompts = prompt_budget(one_each);
+  std::size_t const planned = planned_ - one_each;
+  std::size_t left = prompts > planned ? prompts - planned : 0;
+  if (left > budget) left = budget;
+  bool admits = true;
+  for (std::size_t place = 0; place < n && left != 0; ++place) {
+    sequence const& s = items_[order_[place]];
+    if (s.planned || s.generates() || !(s.runs() || admits)) continue;
+    admits = take_prompt(place, left) && admits;
   }
   for (std::uint32_t const i : order_) {
     sequence& s = items_[i];
-    s.waited = s.planned || !s.runs() ? 0 : s.waited + 1;
+    bool const could_run =
+        s.runs() || (!free_slots_.empty() && resident_ + planned_ + s.left() <= options_.memory);
+    s.waited = s.planned || !could_run ? 0 : s.waited + 1;
   }
   return !parts_.empty();
 }
