@@ -393,6 +393,23 @@ TEST_CASE("a drain answers everything once, and refuses what comes later") {
   CHECK(serve.drain(60.0).seconds < 0.1);  // microseconds
 }
 
+TEST_CASE("behind a drain no answer is still under way") {
+  ww::stream stream;
+  std::size_t pending = 0;
+  for (int round = 0; round < 200; ++round) {
+    ww::batcher<int, int> serve{on_host, stream, model, twice};
+    std::vector<ww::ticket<int>> tickets;
+    for (int i = 0; i < 64; ++i) tickets.push_back(serve.submit(i));
+    serve.drain(60.0);
+    for (ww::ticket<int> const& t : tickets)
+      pending += t.status() == ww::ticket_status::answered ? 0U : 1U;
+    ww::batcher_statistics const s = serve.statistics();
+    static_cast<void>(serve.submit(1));
+    CHECK(serve.statistics().submitted == s.submitted + 1);
+  }
+  CHECK(pending == 0);
+}
+
 TEST_CASE("a drain that is too short answers with closing, also what runs") {
   ww::stream stream;
   gate g;

@@ -16,8 +16,7 @@
 #include <warpwright/core/error.hpp>
 #include <warpwright/serve/batcher_options.hpp>
 #include <warpwright/serve/detail/batch_times.hpp>
-#include <warpwright/serve/detail/pairing_heap.hpp>
-#include <warpwright/serve/detail/rank_counts.hpp>
+#include <warpwright/serve/detail/request_order.hpp>
 #include <warpwright/tune/latency_model.hpp>
 
 #include <cstddef>

@@ -110,25 +110,30 @@ class batcher_core : noncopyable {
       double waited;
       double predicted;
     };
+    explicit answers_later(batcher_core& of) noexcept : core{of} {}
+
+    batcher_core& core;
     array<entry> entries;
     lane* to_wake = nullptr;
 
     void add(entry const& e) noexcept {
       try {
         entries.push_back(e);
+        if (entries.size() == 1) core.begin_answers();
       } catch (...) {  // no memory: at once, then
         give(e);
       }
     }
-    static void give(entry const& e) noexcept {
-      ticket_store::answer(*e.slot, e.status, e.releases, e.waited, e.predicted);
+    static void give(entry const& e, char const* failure = nullptr) noexcept {
+      ticket_store::answer(*e.slot, e.status, e.releases, e.waited, e.predicted, failure);
     }
     // @return whether there were any
-    bool give_all() noexcept {
+    bool give_all(char const* failure = nullptr) noexcept {
       if (to_wake != nullptr) wake_lane(*exchange(to_wake, nullptr));
-      for (entry const& e : entries) give(e);
+      for (entry const& e : entries) give(e, failure);
       bool const any = !entries.empty();
       entries.clear();
+      if (any) core.end_answers();
       return any;
     }
   };
@@ -155,6 +160,9 @@ class batcher_core : noncopyable {
   void be_away() noexcept;
   void close(char const* text) noexcept;
   void give_up(drain_report& report) noexcept;
+  // Answers that have left the policy are given without the lock: a drain waits for them, too.
+  void begin_answers() noexcept { static_cast<void>(giving_.fetch_add(1, memory_order::relaxed)); }
+  void end_answers() noexcept { static_cast<void>(giving_.fetch_sub(1, memory_order::release)); }
   void room() noexcept;
   void wait_for_change(std::uint64_t seen, std::uint64_t until) noexcept;
   void wake_timer() noexcept;
@@ -189,6 +197,7 @@ class batcher_core : noncopyable {
 
   atomic<bool> closed_;  // changed under the lock
   atomic<std::size_t> ended_[7];
+  atomic<std::size_t> giving_;  // begun under the lock
   // Submissions that wait for room, and drains that wait for the last answer.
   mutex waiting_;
   condition_variable changed_;

@@ -168,7 +168,7 @@ WARPWRIGHT_INLINE bool batcher_core::is_lane() const noexcept {
 
 // The device is lost: no request can be answered any more.
 WARPWRIGHT_INLINE void batcher_core::close(char const* text) noexcept {
-  answers_later later;
+  answers_later later{*this};
   {
     unique_lock<spin_lock> const lock{store_->lock()};
     empty_inbox_for_lanes(later);
@@ -183,9 +183,7 @@ WARPWRIGHT_INLINE void batcher_core::close(char const* text) noexcept {
     }
     policy_.clear_dropped();
   }
-  for (answers_later::entry const& e : later.entries) {
-    ticket_store::answer(*e.slot, e.status, e.releases, 0.0, 0.0, text);
-  }
+  later.give_all(text);
   room();
 }
 
@@ -195,22 +193,22 @@ WARPWRIGHT_INLINE drain_report batcher_core::drain(double seconds, source_locati
   }
   std::uint64_t const began = monotonic_nanoseconds();
   std::uint64_t const until = monotonic_after(seconds);
-  auto const left = [&] { return policy_.queued() + policy_.running(); };
   drain_report report;
   std::size_t outstanding = 0;
   bool first = true;
   for (std::size_t rest = 1; rest != 0;) {
     std::uint64_t const seen = changes_.load(memory_order::acquire);
-    answers_later later;
+    answers_later later{*this};
     {
       unique_lock<spin_lock> const lock{store_->lock()};
       empty_inbox_for_lanes(later);
       closed_.store(true, memory_order::release);
-      rest = left();
+      rest = policy_.queued() + policy_.running();
+      if (first) outstanding = rest;
+      rest += giving_.load(memory_order::acquire);
     }
     later.give_all();
     if (first) {
-      outstanding = rest;
       room();  // submissions that wait for room
       first = false;
       continue;
@@ -229,7 +227,7 @@ WARPWRIGHT_INLINE drain_report batcher_core::drain(double seconds, source_locati
 
 // Answers with `closing` what is left.
 WARPWRIGHT_INLINE void batcher_core::give_up(drain_report& report) noexcept {
-  answers_later later;
+  answers_later later{*this};
   unique_lock<spin_lock> lock{store_->lock()};
   empty_inbox_for_lanes(later);
   try {

@@ -61,7 +61,7 @@ WARPWRIGHT_INLINE void batcher_core::sleep(lane& l, double seconds) noexcept {
 WARPWRIGHT_INLINE void batcher_core::run_lane(lane& l) noexcept {
   l.number.store(thread_number(), memory_order::relaxed);
   static_cast<void>(set_up_thread(l.device));
-  answers_later later;
+  answers_later later{*this};
   attentive_.fetch_add(1, memory_order::seq_cst);
   for (;;) {
     batch_decision decision;
@@ -127,6 +127,7 @@ WARPWRIGHT_INLINE void batcher_core::run_batch(lane& l, std::size_t padded) {
     for (ticket_slot* const slot : l.tickets)
       slot->answered_seconds = time - policy_.arrival(slot->index);
     policy_.finished(l.index, time, ok);
+    begin_answers();
     counts_.busy_seconds += time - l.started;
     l.started = -1.0;
   }
@@ -146,6 +147,7 @@ WARPWRIGHT_INLINE void batcher_core::run_batch(lane& l, std::size_t padded) {
                                    l.failures[i].c_str());
     if (!given) count(status, ~std::size_t{0});
   }
+  end_answers();
   room();
 }
 
@@ -249,7 +251,7 @@ WARPWRIGHT_INLINE void batcher_core::wake_timer() noexcept {
 }
 
 WARPWRIGHT_INLINE void batcher_core::run_timer() noexcept {
-  answers_later later;
+  answers_later later{*this};
   for (;;) {
     double rest = 0.0;
     bool ends = false;

@@ -20,6 +20,10 @@ WARPWRIGHT_INLINE ticket_slot* batcher_core::submit(void const* input, request c
   slot->retry_after_seconds = 0.0;
   if (closed_.load(memory_order::acquire)) {
     count(ticket_status::closing);
+    {
+      unique_lock<spin_lock> const lock{store_->lock()};
+      ++counts_.submitted;
+    }
     slot->state.store(ticket_slot::ticket | ticket_slot::batcher, memory_order::relaxed);
     ticket_store::answer(*slot, ticket_status::closing, ticket_slot::batcher, 0.0, 0.0);
     return slot;
@@ -39,7 +43,7 @@ WARPWRIGHT_INLINE ticket_slot* batcher_core::submit(void const* input, request c
 }
 
 WARPWRIGHT_INLINE void batcher_core::settle() noexcept {
-  answers_later later;
+  answers_later later{*this};
   bool timer = false;
   {
     unique_lock<spin_lock> const lock{store_->lock()};
@@ -113,7 +117,7 @@ WARPWRIGHT_INLINE bool batcher_core::admit(ticket_slot& slot, request const& r, 
 WARPWRIGHT_INLINE void batcher_core::submit_blocking(ticket_slot& slot, request r) noexcept {
   std::uint64_t const began = monotonic_nanoseconds();
   for (;;) {
-    answers_later later;
+    answers_later later{*this};
     std::uint64_t const seen = changes_.load(memory_order::acquire);
     double const waited = static_cast<double>(monotonic_nanoseconds() - began) * 1e-9;
     double left = options_.max_block - waited;
@@ -154,18 +158,20 @@ WARPWRIGHT_INLINE void batcher_core::take_dropped(answers_later& answers) noexce
 
 WARPWRIGHT_INLINE void batcher_core::cancel(ticket_slot& slot) noexcept {
   bool queued = false;
-  answers_later later;
+  answers_later later{*this};
   {
     unique_lock<spin_lock> const lock{store_->lock()};
     empty_inbox_for_lanes(later);
     queued = slot.status() == ticket_status::pending && policy_.cancel(slot.index);
+    if (queued) begin_answers();
   }
-  later.give_all();
+  bool const others = later.give_all();
   if (ticket_store::answer(slot, ticket_status::cancelled, queued ? ticket_slot::batcher : 0U, 0.0,
                            0.0)) {
     count(ticket_status::cancelled);
   }
-  if (queued) room();
+  if (queued) end_answers();
+  if (queued || others) room();
 }
 
 WARPWRIGHT_INLINE batcher_core::lane* batcher_core::lane_to_wake() noexcept {
