@@ -228,17 +228,6 @@ TEST_CASE("an idle lane waits for a delay, and no longer than a deadline allows"
   CHECK(policy.next(0, 0.06).items == 4);
 }
 
-TEST_CASE("a request beyond the cost of a batch is a batch of its own") {
-  ww::batch_policy policy{ww::batcher_options{}.batch_cost(100.0), model, 1};
-  for (std::uint32_t i = 0; i < 3; ++i) policy.submit(i, ww::request{}.cost(50.0), 0.0);
-  policy.submit(3, ww::request{}.cost(500.0), 1e-6);
-  CHECK(policy.next(0, 0.01).items == 2);
-  policy.finished(0, 0.02);
-  CHECK(policy.next(0, 0.02).items == 1);
-  policy.finished(0, 0.03);
-  CHECK(ids_of(policy, policy.next(0, 0.03)) == std::vector<std::uint32_t>{3});
-}
-
 TEST_CASE("a hopeless request is tried while nothing runs, as the model may be wrong") {
   ww::batch_policy policy{ww::batcher_options{}, simulation::model_of(simulation::affine, 100.0),
                           1};

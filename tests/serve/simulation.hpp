@@ -77,8 +77,8 @@ inline outcome run(setup const& s) {
     double const capacity = 64.0 / s.seconds(64) / s.lanes[i];
     o.capacity += same == i ? capacity : (2.0 / s.slowdown - 1.0) * capacity;  // two at most
   }
-  ww::batch_policy policy{s.options, model_of(s.seconds, s.model_scale), devices.data(),
-                          devices.size()};
+  ww::batch_policy policy{s.options, model_of(s.seconds, s.model_scale), devices.size(),
+                          devices.data()};
   enum class state { free, waiting, running, expired };
   std::vector<state> ids;
   std::vector<std::uint32_t> unused;

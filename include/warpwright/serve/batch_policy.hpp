@@ -6,7 +6,7 @@
 //
 //   ww::batch_policy policy{options, model, 1};
 //   if (policy.submit(id, ww::request{}.deadline(20e-3), now).admitted) …
-//   ww::batch_decision const d = policy.next(0, now);  // policy.batch()[0 … d.items)
+//   ww::batch_decision const d = policy.next(0, now);  // policy.batch(0)[0 … d.items)
 //   policy.finished(0, now + seconds);
 #pragma once
 
@@ -105,13 +105,12 @@ class batch_policy : detail::noncopyable {
  public:
   /// @param options  its limits, sizes and rules count
   /// @param model    seconds of a batch over its size
-  /// @param lanes    batches that run at once, 1 to 64, all on one device
+  /// @param lanes    batches that run at once, 1 to 64
+  /// @param devices  of each lane a number that names its device; null: all are on one
   /// @throws std::invalid_argument  for an option out of range
   batch_policy(batcher_options const& options, latency_model const& model, std::size_t lanes,
+               int const* devices = nullptr,
                source_location where = source_location::current());
-  /// @param devices  of each lane a number that names its device
-  batch_policy(batcher_options const& options, latency_model const& model, int const* devices,
-               std::size_t lanes, source_location where = source_location::current());
 
   /// A request comes.
   /// @param id  the caller's, small numbers: any that no waiting or running request has

@@ -95,7 +95,7 @@ class ticket {
   /// Waits for the answer.
   /// @return the value, until the ticket ends; nullptr: error() says why there is none
   /// **Stream:** blocks the calling thread; a model must not wait for a request of its own batcher.
-  [[nodiscard]] Out const* wait() { return wait_until(~std::uint64_t{0}); }
+  [[nodiscard]] Out const* wait() { return wait_until(detail::end_of_time); }
   /// Waits for the answer, for a limited time.
   /// @param seconds  0 and less: does not wait
   /// @return as wait(); nullptr as well if there is no answer yet: status() is then pending
@@ -113,15 +113,13 @@ class ticket {
   /// @return of a request that was shed at the door, in how many seconds this batcher will have
   ///   room for it, by its prediction; otherwise 0
   [[nodiscard]] double retry_after() const noexcept {
-    return status() == ticket_status::shed && slot_ != nullptr ? slot_->retry_after_seconds : 0.0;
+    return status() == ticket_status::shed ? slot_->figures.retry_after : 0.0;
   }
   /// @return seconds from submission to the answer, as the batcher has seen it; 0 while pending,
-  /// and
-  ///   of a request that was refused at once or cancelled
+  ///   and of a request that was refused at once or cancelled
   [[nodiscard]] double seconds() const noexcept {
-    if (slot_ == nullptr || slot_->status() == ticket_status::pending) return 0.0;
-    return slot_->status() == ticket_status::answered ? slot_->answered_seconds
-                                                      : slot_->waited_seconds;
+    bool const ended = slot_ != nullptr && slot_->status() != ticket_status::pending;
+    return ended ? slot_->figures.seconds : 0.0;
   }
   /// Ends the request without an answer, unless it has one. What waits leaves the queue; what runs,
   /// runs on.
@@ -144,8 +142,8 @@ class ticket {
     if (status() == ticket_status::pending && !detail::ticket_store::wait(*slot_, until)) {
       return nullptr;
     }
-    return slot_->status() == ticket_status::answered ? reinterpret_cast<Out const*>(slot_->output)
-                                                      : nullptr;
+    bool const has_value = slot_->status() == ticket_status::answered;
+    return has_value ? reinterpret_cast<Out const*>(slot_->output) : nullptr;
   }
   void reset() noexcept {
     if (slot_ != nullptr) detail::ticket_store::release(*slot_, detail::ticket_slot::ticket);

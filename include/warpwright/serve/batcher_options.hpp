@@ -67,7 +67,6 @@ struct batcher_values {
   std::size_t limit_bytes = ~std::size_t{0};
   double limit_cost = never;
   double limit_wait = never;
-  double batch_cost = never;
   double max_block = 0.0;
   double max_delay = 0.0;
   double ageing = 1.0;
@@ -116,7 +115,7 @@ class request : public detail::options_base<request, detail::request_values> {
     int const above = level < 0 ? 0 : level;
     return with(&values::priority, above > max_priority ? max_priority : above);
   }
-  /// For limit_cost() and batch_cost(), in any unit, as tokens.
+  /// For limit_cost(), in any unit, as tokens.
   /// @param units  not negative; default: 1. NaN and negative: 0
   constexpr request cost(double units) const {
     return with(&values::cost, units > 0.0 ? units : 0.0);
@@ -163,10 +162,6 @@ class batcher_options : public detail::options_base<batcher_options, detail::bat
   /// @param seconds  above 0
   constexpr batcher_options limit_wait(double seconds) const {
     return with(&values::limit_wait, seconds);
-  }
-  /// @param units  sum of request::cost() of a batch; a request above it is a batch of its own
-  constexpr batcher_options batch_cost(double units) const {
-    return with(&values::batch_cost, units);
   }
   /// Default: reject.
   constexpr batcher_options full(when_full rule) const { return with(&values::full, rule); }

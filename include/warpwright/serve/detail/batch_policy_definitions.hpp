@@ -10,12 +10,7 @@ WARPWRIGHT_BEGIN
 
 WARPWRIGHT_INLINE batch_policy::batch_policy(batcher_options const& options,
                                              latency_model const& model, std::size_t lanes,
-                                             source_location where)
-    : batch_policy{options, model, nullptr, lanes, where} {}
-
-WARPWRIGHT_INLINE batch_policy::batch_policy(batcher_options const& options,
-                                             latency_model const& model, int const* devices,
-                                             std::size_t lanes, source_location where)
+                                             int const* devices, source_location where)
     : options_{detail::checked(values_of(options), model, where)} {
   if (lanes < 1 || lanes > 64) {
     detail::throw_invalid_argument(
@@ -330,20 +325,17 @@ WARPWRIGHT_INLINE bool batch_policy::start(lane_state& at, queue& of, size_choic
   detail::batch_times const& times = times_[at.times];
   bool const beside = is_beside(at);
   double const upper = times.upper(of.hash, size.padded, beside);
-  double cost = 0.0;
   at.ids.clear();
   at.key = of.key;
   bool more = true;
   while (more && at.ids.size() < size.items) {
     std::uint32_t const id = of.heap.top();
     detail::batch_item& item = items_[id];
-    if (!at.ids.empty() && cost + item.cost > options_.batch_cost) break;
     more = of.count > 1;
     if (item.deadline < now + upper && !item.probe) {
       drop(id, ticket_status::shed, now, upper);
       continue;
     }
-    cost += item.cost;
     leave_queue(id);
     item.state = detail::batch_item::running;
     item.queue = static_cast<std::uint32_t>(&at - lanes_.begin());

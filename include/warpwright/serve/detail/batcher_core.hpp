@@ -5,7 +5,7 @@
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
-#include <warpwright/core/detail/thread/locks.hpp>
+#include <warpwright/core/detail/thread/event_count.hpp>
 #include <warpwright/core/detail/thread/thread.hpp>
 #include <warpwright/serve/batch_policy.hpp>
 #include <warpwright/serve/batcher_statistics.hpp>
@@ -35,7 +35,6 @@ namespace detail {
 struct batch_state {
   void* inputs = nullptr;
   void* outputs = nullptr;
-  void const* host_inputs = nullptr;
   std::size_t size = 0;
   std::size_t padded = 0;
   shape_key const* key = nullptr;
@@ -91,14 +90,11 @@ class batcher_core : noncopyable {
     char* device_out = nullptr;
     array<ticket_slot*> tickets;  // of the batch
     std::string* failures = nullptr;
-    bool idle = false;      // it waits to be woken; under the core's lock
-    double started = -1.0;  // under the core's lock; -1: no batch runs
+    bool idle = false;      // it waits for `wake`; under the core's lock, as the next two
+    double started = -1.0;  // -1: no batch runs
     bool named = false;     // by the watchdog
     atomic<long> number;    // of the thread
-    atomic<bool> woken;
-    atomic<bool> asleep;
-    mutex sleeping;
-    condition_variable wake;
+    event_count wake;
     class thread thread;
   };
   /// Answers that are given when the lock has been left: who waits is woken.
@@ -107,35 +103,18 @@ class batcher_core : noncopyable {
       ticket_slot* slot;
       ticket_status status;
       std::uint32_t releases;
-      double waited;
-      double predicted;
+      answer_figures figures;
     };
     explicit answers_later(batcher_core& of) noexcept : core{of} {}
 
     batcher_core& core;
     array<entry> entries;
     lane* to_wake = nullptr;
+    char const* failure = nullptr;
+    bool any = false;
 
-    void add(entry const& e) noexcept {
-      try {
-        entries.push_back(e);
-        if (entries.size() == 1) core.begin_answers();
-      } catch (...) {  // no memory: at once, then
-        give(e);
-      }
-    }
-    static void give(entry const& e, char const* failure = nullptr) noexcept {
-      ticket_store::answer(*e.slot, e.status, e.releases, e.waited, e.predicted, failure);
-    }
-    // @return whether there were any
-    bool give_all(char const* failure = nullptr) noexcept {
-      if (to_wake != nullptr) wake_lane(*exchange(to_wake, nullptr));
-      for (entry const& e : entries) give(e, failure);
-      bool const any = !entries.empty();
-      entries.clear();
-      if (any) core.end_answers();
-      return any;
-    }
+    void add(entry const& e) noexcept;  // under the lock
+    void give_all() noexcept;
   };
 
   static int const* devices_of(array<lane_source> const& lanes, array<int>& devices,
@@ -149,23 +128,25 @@ class batcher_core : noncopyable {
   void begin_batch(lane& l, batch_decision const& decision, double time) noexcept;
   bool run_range(lane& l, std::size_t first, std::size_t count, std::size_t padded);
   bool call_model(lane& l, std::size_t first, std::size_t count, std::size_t padded);
-  void sleep(lane& l, double seconds) noexcept;
-  static void wake_lane(lane& l) noexcept;
-  lane* lane_to_wake() noexcept;                       // under the lock
-  void take_dropped(answers_later& answers) noexcept;  // under the lock, as the next two
+  void sleep(lane& l, std::uint64_t seen, double seconds) noexcept;
+  void be_away() noexcept;
+  void submit_blocking(ticket_slot& slot) noexcept;
+  void fail_all(char const* text) noexcept;
+  // Under the lock:
+  lane* lane_to_wake() noexcept;
+  lane const* overdue_lane(double time) noexcept;
   void empty_inbox(answers_later& answers) noexcept;
   void empty_inbox_for_lanes(answers_later& answers) noexcept;
-  bool admit(ticket_slot& slot, request const& r, double time, answers_later& answers) noexcept;
-  void submit_blocking(ticket_slot& slot, request r) noexcept;
-  void be_away() noexcept;
-  void close(char const* text) noexcept;
-  void give_up(drain_report& report) noexcept;
+  bool admit(ticket_slot& slot, double time, answers_later& answers, bool may_wait) noexcept;
+  void take_dropped(answers_later& answers) noexcept;
+  std::size_t close_queue(answers_later& answers, ticket_status status) noexcept;
+  void give_up_batches(drain_report& report) noexcept;
   // Answers that have left the policy are given without the lock: a drain waits for them, too.
   void begin_answers() noexcept { static_cast<void>(giving_.fetch_add(1, memory_order::relaxed)); }
-  void end_answers() noexcept { static_cast<void>(giving_.fetch_sub(1, memory_order::release)); }
-  void room() noexcept;
-  void wait_for_change(std::uint64_t seen, std::uint64_t until) noexcept;
-  void wake_timer() noexcept;
+  void end_answers() noexcept {
+    static_cast<void>(giving_.fetch_sub(1, memory_order::release));
+    room_.notify();
+  }
   [[nodiscard]] bool is_lane() const noexcept;
   [[nodiscard]] double now() const noexcept {
     return static_cast<double>(options_.clock.now()) * 1e-9;
@@ -198,15 +179,8 @@ class batcher_core : noncopyable {
   atomic<bool> closed_;  // changed under the lock
   atomic<std::size_t> ended_[7];
   atomic<std::size_t> giving_;  // begun under the lock
-  // Submissions that wait for room, and drains that wait for the last answer.
-  mutex waiting_;
-  condition_variable changed_;
-  atomic<unsigned> waiters_;
-  atomic<std::uint64_t> changes_;
-
-  mutex timing_;
-  condition_variable time_;
-  bool timer_woken_ = false;  // under timing_
+  event_count room_;            // for submissions that wait for room, and for drains
+  event_count timing_;
   thread timer_;
 };
 
@@ -217,5 +191,4 @@ WARPWRIGHT_END
 #if !WARPWRIGHT_COMPILED
 #include <warpwright/serve/detail/batcher_core_definitions.hpp>
 #include <warpwright/serve/detail/batcher_lanes_definitions.hpp>
-#include <warpwright/serve/detail/batcher_submit_definitions.hpp>
 #endif

@@ -7,12 +7,10 @@
 #include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/device/device_scope.hpp>
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
-#include <warpwright/core/detail/error/exception_kind.hpp>
+#include <warpwright/core/detail/exchange.hpp>
 #include <warpwright/core/detail/text/figures.hpp>
 
-#include <cstdio>
 #include <cstring>
-#include <exception>
 #include <stdexcept>
 #include <utility>
 
@@ -28,7 +26,7 @@ WARPWRIGHT_INLINE batcher_core::batcher_core(batcher_options const& options,
       item_{item},
       model_{std::move(run)},
       store_{nullptr},
-      policy_{options, model, devices_of(lanes, devices_, where), lanes.size(), where} {
+      policy_{options, model, lanes.size(), devices_of(lanes, devices_, where), where} {
   if (options_.max_items == 0) options_.max_items = model.last();
   std::size_t const bytes = item.input_bytes + item.output_bytes;
   if (options_.limit_bytes < bytes) {
@@ -122,11 +120,6 @@ WARPWRIGHT_INLINE void batcher_core::make(lane& l, lane_source const& from, sour
 }
 
 WARPWRIGHT_INLINE batcher_core::~batcher_core() {
-  if (is_lane()) {
-    std::fputs("warpwright: a batcher is destroyed by its own model, which it would wait for\n",
-               stderr);
-    std::terminate();
-  }
   static_cast<void>(drain(options_.drain, source_location::current()));
   stop();
 }
@@ -137,11 +130,11 @@ WARPWRIGHT_INLINE void batcher_core::stop() noexcept {
     closed_.store(true, memory_order::release);
     ending_ = true;
   }
-  wake_timer();
+  timing_.notify();
   timer_.join();
   for (std::size_t i = 0; i < lane_count_; ++i) {
     lane& l = lanes_[i];
-    wake_lane(l);
+    l.wake.notify();
     l.thread.join();
     device_scope const current{l.device};
     relaxed_capture_mode const relaxed;
@@ -166,25 +159,201 @@ WARPWRIGHT_INLINE bool batcher_core::is_lane() const noexcept {
   return false;
 }
 
-// The device is lost: no request can be answered any more.
-WARPWRIGHT_INLINE void batcher_core::close(char const* text) noexcept {
+WARPWRIGHT_INLINE ticket_slot* batcher_core::submit(void const* input, request const& r,
+                                                    source_location where) {
+  ticket_slot* const slot = store_->take(where);
+  std::memcpy(slot->input, input, item_.input_bytes);
+  slot->values = values_of(r);
+  slot->figures = answer_figures{};
+  if (options_.full == when_full::block) {
+    submit_blocking(*slot);
+    return slot;
+  }
+  if (slot->values.deadline > 0.0) slot->submitted = now();
+  ticket_slot* head = inbox_.load(memory_order::relaxed);
+  do {
+    slot->next = head;
+  } while (!inbox_.compare_exchange_weak(head, slot, memory_order::seq_cst, memory_order::relaxed));
+  // Where a lane looks soon, it decides, or who asks how the request ended.
+  if (attentive_.load(memory_order::seq_cst) == 0) settle();
+  return slot;
+}
+
+WARPWRIGHT_INLINE void batcher_core::submit_blocking(ticket_slot& slot) noexcept {
+  std::uint64_t const until = monotonic_after(options_.max_block);
+  slot.submitted = now();
+  for (;;) {
+    answers_later later{*this};
+    std::uint64_t const seen = room_.count();
+    bool const may_wait = monotonic_nanoseconds() < until;
+    bool decided = false;
+    double left = never;
+    {
+      unique_lock<spin_lock> const lock{store_->lock()};
+      double const time = now();
+      if (slot.values.deadline > 0.0) left = slot.values.deadline - (time - slot.submitted);
+      decided = admit(slot, time, later, may_wait);
+    }
+    later.give_all();
+    if (decided) break;
+    std::uint64_t const expiry = monotonic_after(left);
+    static_cast<void>(room_.wait(seen, expiry < until ? expiry : until));
+  }
+  settle();
+}
+
+WARPWRIGHT_INLINE void batcher_core::settle() noexcept {
+  answers_later later{*this};
+  bool timer = false;
+  {
+    unique_lock<spin_lock> const lock{store_->lock()};
+    empty_inbox_for_lanes(later);
+    timer = policy_.next_expiry() < timer_at_;
+    if (timer) timer_at_ = policy_.next_expiry();
+  }
+  if (timer) timing_.notify();
+  later.give_all();
+}
+
+// By another thread than a lane: one must be told of what is there.
+WARPWRIGHT_INLINE void batcher_core::empty_inbox_for_lanes(answers_later& answers) noexcept {
+  empty_inbox(answers);
+  if (policy_.queued() != 0 && answers.to_wake == nullptr) answers.to_wake = lane_to_wake();
+}
+
+WARPWRIGHT_INLINE void batcher_core::empty_inbox(answers_later& answers) noexcept {
+  if (inbox_.load(memory_order::relaxed) == nullptr) return;
+  ticket_slot* newest = inbox_.exchange(nullptr, memory_order::acq_rel);
+  ticket_slot* oldest = nullptr;
+  while (newest != nullptr) {
+    ticket_slot* const next = exchange(newest->next, oldest);
+    oldest = newest;
+    newest = next;
+  }
+  double const time = now();
+  while (oldest != nullptr) {
+    ticket_slot& slot = *oldest;
+    oldest = slot.next;
+    if (!(slot.values.deadline > 0.0)) slot.submitted = time;
+    static_cast<void>(admit(slot, time, answers, false));
+  }
+}
+
+// @return false: a limit is reached, and it may wait for room
+WARPWRIGHT_INLINE bool batcher_core::admit(ticket_slot& slot, double time, answers_later& answers,
+                                           bool may_wait) noexcept {
+  request r;
+  set_values(r, slot.values);
+  if (slot.values.deadline > 0.0) {
+    r = r.deadline(slot.values.deadline - (time - slot.submitted));
+  }
+  admission a;
+  try {
+    if (closed_.load(memory_order::relaxed)) {
+      a.refused = ticket_status::closing;
+    } else {
+      std::size_t const bytes = slot.values.bytes + item_.input_bytes + item_.output_bytes;
+      a = policy_.submit(slot.index, r.bytes(bytes), time);
+    }
+  } catch (...) {
+    a.refused = ticket_status::failed;  // no memory
+  }
+  take_dropped(answers);
+  if (a.full && may_wait) return false;
+  ++counts_.submitted;
+  slot.leave_inbox();
+  if (a.admitted) {
+    if (policy_.queued() > counts_.max_queued) counts_.max_queued = policy_.queued();
+    return true;
+  }
+  if (a.full) ++counts_.shed_full;
+  if (a.refused == ticket_status::shed && !a.full) ++counts_.shed_predicted;
+  count(a.refused);
+  answers.add({&slot, a.refused, ticket_slot::batcher,
+               answer_figures{0.0, a.predicted_seconds, a.retry_after_seconds}});
+  return true;
+}
+
+// Of the policy's answers.
+WARPWRIGHT_INLINE void batcher_core::take_dropped(answers_later& answers) noexcept {
+  for (dropped_request const& d : policy_.dropped()) {
+    if (d.running) ++counts_.late_running;
+    count(d.status);
+    answers.add({store_->at(d.id), d.status, d.running ? 0U : ticket_slot::batcher,
+                 answer_figures{d.waited_seconds, d.predicted_seconds, 0.0}});
+  }
+  policy_.clear_dropped();
+}
+
+WARPWRIGHT_INLINE void batcher_core::answers_later::add(entry const& e) noexcept {
+  if (!exchange(any, true)) core.begin_answers();
+  try {
+    entries.push_back(e);
+  } catch (...) {  // no memory: at once, then
+    ticket_store::answer(*e.slot, e.status, e.releases, e.figures);
+  }
+}
+
+WARPWRIGHT_INLINE void batcher_core::answers_later::give_all() noexcept {
+  if (to_wake != nullptr) exchange(to_wake, nullptr)->wake.notify();
+  for (entry const& e : entries) {
+    ticket_store::answer(*e.slot, e.status, e.releases, e.figures, failure);
+  }
+  entries.clear();
+  if (exchange(any, false)) core.end_answers();
+}
+
+WARPWRIGHT_INLINE void batcher_core::cancel(ticket_slot& slot) noexcept {
+  bool queued = false;
   answers_later later{*this};
   {
     unique_lock<spin_lock> const lock{store_->lock()};
     empty_inbox_for_lanes(later);
-    closed_.store(true, memory_order::release);
-    try {
-      policy_.close(now());
-    } catch (...) {  // no memory for the list: they fail one batch after another
-    }
-    for (dropped_request const& d : policy_.dropped()) {
-      count(ticket_status::failed);
-      later.add({store_->at(d.id), ticket_status::failed, ticket_slot::batcher, 0.0, 0.0});
-    }
-    policy_.clear_dropped();
+    queued = slot.status() == ticket_status::pending && policy_.cancel(slot.index);
+    begin_answers();
   }
-  later.give_all(text);
-  room();
+  later.give_all();
+  count(ticket_status::cancelled);
+  if (!ticket_store::answer(slot, ticket_status::cancelled, queued ? ticket_slot::batcher : 0U,
+                            answer_figures{})) {
+    count(ticket_status::cancelled, ~std::size_t{0});
+  }
+  end_answers();
+}
+
+WARPWRIGHT_INLINE batcher_core::lane* batcher_core::lane_to_wake() noexcept {
+  std::size_t const i = policy_.lane_to_wake();
+  if (i >= lane_count_ || !exchange(lanes_[i].idle, false)) return nullptr;
+  return &lanes_[i];
+}
+
+// Gives up what waits.
+WARPWRIGHT_INLINE std::size_t batcher_core::close_queue(answers_later& answers,
+                                                        ticket_status status) noexcept {
+  closed_.store(true, memory_order::release);
+  try {
+    policy_.close(now());
+  } catch (...) {  // no memory for the list: the lanes answer them
+  }
+  std::size_t const n = policy_.dropped().size();
+  for (dropped_request const& d : policy_.dropped()) {
+    count(status);
+    answers.add({store_->at(d.id), status, ticket_slot::batcher, answer_figures{}});
+  }
+  policy_.clear_dropped();
+  return n;
+}
+
+// The device is lost: no request can be answered any more.
+WARPWRIGHT_INLINE void batcher_core::fail_all(char const* text) noexcept {
+  answers_later later{*this};
+  {
+    unique_lock<spin_lock> const lock{store_->lock()};
+    empty_inbox_for_lanes(later);
+    static_cast<void>(close_queue(later, ticket_status::failed));
+  }
+  later.failure = text;
+  later.give_all();
 }
 
 WARPWRIGHT_INLINE drain_report batcher_core::drain(double seconds, source_location where) {
@@ -194,62 +363,43 @@ WARPWRIGHT_INLINE drain_report batcher_core::drain(double seconds, source_locati
   std::uint64_t const began = monotonic_nanoseconds();
   std::uint64_t const until = monotonic_after(seconds);
   drain_report report;
-  std::size_t outstanding = 0;
-  bool first = true;
-  for (std::size_t rest = 1; rest != 0;) {
-    std::uint64_t const seen = changes_.load(memory_order::acquire);
+  for (bool first = true;; first = false) {
+    std::uint64_t const seen = room_.count();
     answers_later later{*this};
+    bool ends = false;
     {
       unique_lock<spin_lock> const lock{store_->lock()};
       empty_inbox_for_lanes(later);
       closed_.store(true, memory_order::release);
-      rest = policy_.queued() + policy_.running();
-      if (first) outstanding = rest;
-      rest += giving_.load(memory_order::acquire);
+      std::size_t const outstanding = policy_.queued() + policy_.running();
+      if (first) report.answered = outstanding;
+      ends = outstanding + giving_.load(memory_order::acquire) == 0;
+      if (!ends && !first && monotonic_nanoseconds() >= until) {
+        ends = true;
+        report.closing = close_queue(later, ticket_status::closing);
+        give_up_batches(report);
+      }
     }
     later.give_all();
-    if (first) {
-      room();  // submissions that wait for room
-      first = false;
-      continue;
-    }
-    if (rest == 0) break;
-    if (monotonic_nanoseconds() >= until) {
-      give_up(report);
-      break;
-    }
-    wait_for_change(seen, until);
+    if (ends) break;
+    // First submissions that wait for room are told.
+    first ? room_.notify() : static_cast<void>(room_.wait(seen, until));
   }
-  report.answered = outstanding;
   report.seconds = static_cast<double>(monotonic_nanoseconds() - began) * 1e-9;
   return report;
 }
 
-// Answers with `closing` what is left.
-WARPWRIGHT_INLINE void batcher_core::give_up(drain_report& report) noexcept {
-  answers_later later{*this};
-  unique_lock<spin_lock> lock{store_->lock()};
-  empty_inbox_for_lanes(later);
-  try {
-    policy_.close(now());
-  } catch (...) {  // no memory for the list: the lanes answer them
-  }
-  report.closing += policy_.dropped().size();
-  take_dropped(later);
+// Answers what runs; the lanes keep the slots until their batches end.
+WARPWRIGHT_INLINE void batcher_core::give_up_batches(drain_report& report) noexcept {
   for (std::size_t i = 0; i < lane_count_; ++i) {
-    lane& l = lanes_[i];
-    if (l.started < 0.0) continue;
+    if (lanes_[i].started < 0.0) continue;
     ++report.stuck_batches;
-    // The lane keeps the slots until its batch ends.
-    for (ticket_slot* const slot : l.tickets) {
-      if (!ticket_store::answer(*slot, ticket_status::closing, 0U, 0.0, 0.0)) continue;
+    for (ticket_slot* const slot : lanes_[i].tickets) {
+      if (!ticket_store::answer(*slot, ticket_status::closing, 0U, answer_figures{})) continue;
       ++report.closing;
       count(ticket_status::closing);
     }
   }
-  lock.unlock();
-  later.give_all();
-  room();
 }
 
 WARPWRIGHT_INLINE batcher_statistics batcher_core::statistics() noexcept {

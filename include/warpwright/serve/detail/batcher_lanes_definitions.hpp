@@ -19,20 +19,13 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-WARPWRIGHT_INLINE void batcher_core::wake_lane(lane& l) noexcept {
-  l.woken.store(true, memory_order::seq_cst);
-  if (!l.asleep.load(memory_order::seq_cst)) return;
-  { unique_lock<mutex> const lock{l.sleeping}; }
-  l.wake.notify_one();
-}
-
 // The lane will not look into the inbox for a while.
 WARPWRIGHT_INLINE void batcher_core::be_away() noexcept {
   static_cast<void>(attentive_.fetch_sub(1, memory_order::seq_cst));
   if (inbox_.load(memory_order::seq_cst) != nullptr) settle();
 }
 
-WARPWRIGHT_INLINE void batcher_core::sleep(lane& l, double seconds) noexcept {
+WARPWRIGHT_INLINE void batcher_core::sleep(lane& l, std::uint64_t seen, double seconds) noexcept {
   // To sleep and be woken takes some 50 us.
   constexpr std::uint64_t looking = 20000;  // ns
   std::uint64_t const until = monotonic_after(seconds);
@@ -40,21 +33,13 @@ WARPWRIGHT_INLINE void batcher_core::sleep(lane& l, double seconds) noexcept {
   std::uint64_t t = began;
   for (int step = 0; t < until && t - began < looking; ++step) {
     for (int i = 0; i < 16; ++i) {
-      if (l.woken.load(memory_order::acquire)) return;
-      if (inbox_.load(memory_order::relaxed) != nullptr) return;
+      if (l.wake.count() != seen || inbox_.load(memory_order::relaxed) != nullptr) return;
       spin_wait(step);
     }
     t = monotonic_nanoseconds();
   }
   be_away();
-  {
-    unique_lock<mutex> const lock{l.sleeping};
-    l.asleep.store(true, memory_order::seq_cst);
-    while (!l.woken.load(memory_order::seq_cst) && monotonic_nanoseconds() < until) {
-      until == ~std::uint64_t{0} ? l.wake.wait(l.sleeping) : l.wake.wait_until(l.sleeping, until);
-    }
-    l.asleep.store(false, memory_order::relaxed);
-  }
+  static_cast<void>(l.wake.wait(seen, until));
   attentive_.fetch_add(1, memory_order::seq_cst);
 }
 
@@ -65,7 +50,7 @@ WARPWRIGHT_INLINE void batcher_core::run_lane(lane& l) noexcept {
   attentive_.fetch_add(1, memory_order::seq_cst);
   for (;;) {
     batch_decision decision;
-    lane* other = nullptr;
+    std::uint64_t seen = 0;
     double seconds = 0.0;
     bool idle = false;
     {
@@ -76,22 +61,21 @@ WARPWRIGHT_INLINE void batcher_core::run_lane(lane& l) noexcept {
       take_dropped(later);
       l.idle = idle = decision.items == 0 && !ending_;
       if (idle) {
-        l.woken.store(false, memory_order::relaxed);
+        seen = l.wake.count();
         seconds = decision.until < never ? decision.until - time : never;
       } else if (decision.items != 0) {
         begin_batch(l, decision, time);
-        if (policy_.queued() != 0) other = lane_to_wake();
+        if (policy_.queued() != 0) later.to_wake = lane_to_wake();
       }
     }
-    if (later.give_all()) room();
-    if (other != nullptr) wake_lane(*other);
+    later.give_all();
     if (decision.items != 0) {
       bool const brief = decision.predicted_seconds < 10e-6;
       if (!brief) be_away();
       run_batch(l, decision.padded);
       if (!brief) attentive_.fetch_add(1, memory_order::seq_cst);
     } else if (idle) {
-      sleep(l, seconds);
+      sleep(l, seen, seconds);
     } else {
       be_away();
       return;
@@ -106,7 +90,7 @@ WARPWRIGHT_INLINE void batcher_core::begin_batch(lane& l, batch_decision const& 
   std::uint32_t const* const ids = policy_.batch(l.index);
   for (std::size_t i = 0; i < decision.items; ++i) {
     l.tickets.push_back(store_->at(ids[i]));
-    counts_.wait_seconds += time - policy_.arrival(ids[i]);
+    counts_.wait_seconds += time - l.tickets.back()->submitted;
   }
   l.started = time;
   l.named = false;
@@ -121,11 +105,10 @@ WARPWRIGHT_INLINE void batcher_core::begin_batch(lane& l, batch_decision const& 
 WARPWRIGHT_INLINE void batcher_core::run_batch(lane& l, std::size_t padded) {
   std::size_t const n = l.tickets.size();
   bool const ok = run_range(l, 0, n, padded);
+  double time = 0.0;
   {
     unique_lock<spin_lock> const lock{store_->lock()};
-    double const time = now();
-    for (ticket_slot* const slot : l.tickets)
-      slot->answered_seconds = time - policy_.arrival(slot->index);
+    time = now();
     policy_.finished(l.index, time, ok);
     begin_answers();
     counts_.busy_seconds += time - l.started;
@@ -140,15 +123,14 @@ WARPWRIGHT_INLINE void batcher_core::run_batch(lane& l, std::size_t padded) {
   for (std::size_t i = 0; i < n; ++i) {
     ticket_slot& slot = *l.tickets[i];
     ticket_status const status = outcome(i);
-    bool const given =
-        status == ticket_status::answered
-            ? ticket_store::answer(slot, status, ticket_slot::batcher)
-            : ticket_store::answer(slot, status, ticket_slot::batcher, slot.answered_seconds, 0.0,
-                                   l.failures[i].c_str());
-    if (!given) count(status, ~std::size_t{0});
+    bool const failed = status == ticket_status::failed;
+    if (!ticket_store::answer(slot, status, ticket_slot::batcher,
+                              answer_figures{time - slot.submitted, 0.0, 0.0},
+                              failed ? l.failures[i].c_str() : nullptr)) {
+      count(status, ~std::size_t{0});
+    }
   }
   end_answers();
-  room();
 }
 
 // @return whether every request has a value; failures say which have none
@@ -176,7 +158,7 @@ WARPWRIGHT_INLINE bool batcher_core::run_range(lane& l, std::size_t first, std::
     text = text_of(error);
   } catch (...) {  // no memory for it
   }
-  if (lost) close(text.c_str());
+  if (lost) fail_all(text.c_str());
   if (options_.bisect && count > 1 && !lost) {
     std::size_t const half = count / 2;
     for (std::size_t i = 0; i < count; ++i) l.failures[first + i].clear();
@@ -242,19 +224,26 @@ WARPWRIGHT_INLINE bool batcher_core::call_model(lane& l, std::size_t first, std:
   return batch.failed;
 }
 
-WARPWRIGHT_INLINE void batcher_core::wake_timer() noexcept {
-  {
-    unique_lock<mutex> const lock{timing_};
-    timer_woken_ = true;
+// The watchdog: @return a lane whose batch has run too long, once; timer_at_: when to look again
+WARPWRIGHT_INLINE batcher_core::lane const* batcher_core::overdue_lane(double time) noexcept {
+  for (std::size_t i = 0; i < lane_count_; ++i) {
+    lane& l = lanes_[i];
+    double const due = (l.started < 0.0 ? time : l.started) + options_.watchdog;
+    if (l.started >= 0.0 && !l.named && time >= due) {
+      l.named = true;
+      ++counts_.overdue_batches;
+      return &l;
+    }
+    if (due < timer_at_ && !l.named) timer_at_ = due;
   }
-  time_.notify_one();
+  return nullptr;
 }
 
 WARPWRIGHT_INLINE void batcher_core::run_timer() noexcept {
   answers_later later{*this};
-  for (;;) {
+  for (bool ends = false; !ends;) {
+    std::uint64_t const seen = timing_.count();
     double rest = 0.0;
-    bool ends = false;
     lane const* overdue = nullptr;
     std::size_t size = 0;
     double ran = 0.0;
@@ -265,37 +254,23 @@ WARPWRIGHT_INLINE void batcher_core::run_timer() noexcept {
       policy_.expire(time);
       take_dropped(later);
       timer_at_ = policy_.next_expiry();
-      for (std::size_t i = 0; i < lane_count_; ++i) {
-        lane& l = lanes_[i];
-        double const due = (l.started < 0.0 ? time : l.started) + options_.watchdog;
-        if (l.started >= 0.0 && !l.named && overdue == nullptr && time >= due) {
-          overdue = &l;
-          size = l.tickets.size();
-          ran = time - l.started;
-          l.named = true;
-          ++counts_.overdue_batches;
-        } else if (due < timer_at_ && !l.named) {
-          timer_at_ = due;
-        }
+      overdue = overdue_lane(time);
+      if (overdue != nullptr) {
+        size = overdue->tickets.size();
+        ran = time - overdue->started;
       }
       rest = timer_at_ < never ? timer_at_ - time : never;
       ends = ending_;
     }
-    if (later.give_all()) room();
+    later.give_all();
     if (overdue != nullptr) {
       std::fprintf(stderr,
                    "warpwright: batcher: the batch of %zu on lane %zu has run for %.3g s; its "
                    "model may never return\n",
                    size, overdue->index, ran);
-      continue;
+    } else if (!ends) {
+      static_cast<void>(timing_.wait(seen, monotonic_after(rest)));
     }
-    if (ends) return;
-    std::uint64_t const until = monotonic_after(rest);
-    unique_lock<mutex> const lock{timing_};
-    while (!timer_woken_ && monotonic_nanoseconds() < until) {
-      until == ~std::uint64_t{0} ? time_.wait(timing_) : time_.wait_until(timing_, until);
-    }
-    timer_woken_ = false;
   }
 }
 

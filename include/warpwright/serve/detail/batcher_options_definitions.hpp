@@ -47,7 +47,6 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE batcher_values checked(batcher_values values,
   }
   values.size_count = count;
   in("limit_cost", values.limit_cost, 1e-300, never, "give a sum of costs above 0");
-  in("batch_cost", values.batch_cost, 1e-300, never, "give a sum of costs above 0");
   in("limit_wait", values.limit_wait, 1e-300, never, "give seconds above 0");
   in("max_block", values.max_block, 0.0, 1e9, "give seconds from 0 to 1e9");
   in("max_delay", values.max_delay, 0.0, 1e9, "give seconds from 0 to 1e9");
