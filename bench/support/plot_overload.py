@@ -8,7 +8,8 @@ import csv
 import sys
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 640, 340, 64, 46, 20
-LOOKS = {"batcher": ("#0b57d0", "batcher"), "queue": ("#d9480f", "queue, first come, first served")}
+LOOKS = {"batcher": ("#0b57d0", "batcher"), "queue": ("#d9480f", "queue, first come, first served"),
+         "whole_batches": ("#868e96", "the same, whole batches after 1 ms")}
 
 
 def main():

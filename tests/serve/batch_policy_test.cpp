@@ -5,6 +5,7 @@
 #include "support/catch.hpp"
 
 #include "serve/simulation.hpp"
+#include "support/sanitized.hpp"
 
 #include <chrono>
 #include <limits>
@@ -333,7 +334,8 @@ TEST_CASE("random calls agree with a plain list of the requests") {
   CAPTURE(seed);
   std::mt19937_64 random{seed};
   auto const below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
-  for (int round = 0; round < 20; ++round) {
+  constexpr int rounds = WARPWRIGHT_NIGHTLY ? 1000 : 20;
+  for (int round = 0; round < rounds; ++round) {
     constexpr std::uint32_t count = 64;
     std::size_t const lanes = 1 + below(3);
     ww::batch_policy policy{ww::batcher_options{}

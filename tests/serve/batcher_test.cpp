@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/catch.hpp"
 
+#include "support/sanitized.hpp"
+
 #include <warpwright/kernel/evaluate.hpp>
 #include <warpwright/serve/batcher.hpp>
 
@@ -515,7 +517,7 @@ TEST_CASE("several threads submit, cancel, wait and drop, and each request ends 
     threads.emplace_back([&, t] {
       std::mt19937_64 random{seed + t};
       std::vector<std::pair<int, ww::ticket<int>>> held;
-      for (int i = 0; i < 3000; ++i) {
+      for (int i = 0; i < (WARPWRIGHT_NIGHTLY ? 1250000 : 3000); ++i) {
         int const value = static_cast<int>(random() % 100000);
         ww::request r = ww::request{}.key(value % 3).priority(value % 4);
         if (value % 2 == 0) r = r.deadline(1e-4 * static_cast<double>(1 + value % 50));
