@@ -80,29 +80,6 @@ TEST_CASE("a model on the device gets the inputs, and its outputs are the answer
   CHECK(s.queued + s.running + s.late + s.shed + s.failed == 0);
 }
 
-TEST_CASE("large inputs are copied from where they are") {
-  struct image {
-    int pixels[16384];
-  };
-  ww::stream stream;
-  ww::batcher<image, int> serve{
-      ww::batcher_options{}.max_items(8), stream, model,
-      [](ww::batch<image, int>& b, ww::stream_ref s) {
-        for (std::size_t i = 0; i < b.size(); ++i) {
-          ww::check(cudaMemcpyAsync(b.outputs() + i, b.inputs()[i].pixels + 16383, sizeof(int),
-                                    cudaMemcpyDeviceToDevice, s),
-                    "cudaMemcpyAsync");
-        }
-      }};
-  std::vector<ww::ticket<int>> tickets;
-  auto const picture = std::make_unique<image>();
-  for (int i = 0; i < 40; ++i) {
-    picture->pixels[16383] = i;
-    tickets.push_back(serve.submit(*picture));
-  }
-  for (int i = 0; i < 40; ++i) CHECK(*tickets[static_cast<std::size_t>(i)].wait() == i);
-}
-
 TEST_CASE("lanes are made from pools, streams, leases and lists of them") {
   ww::stream_pool streams{ww::current_device(), 4};
   ww::stream const a;

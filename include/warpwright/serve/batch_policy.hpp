@@ -109,8 +109,7 @@ class batch_policy : detail::noncopyable {
   /// @param devices  of each lane a number that names its device; null: all are on one
   /// @throws std::invalid_argument  for an option out of range
   batch_policy(batcher_options const& options, latency_model const& model, std::size_t lanes,
-               int const* devices = nullptr,
-               source_location where = source_location::current());
+               int const* devices = nullptr, source_location where = source_location::current());
 
   /// A request comes.
   /// @param id  the caller's, small numbers: any that no waiting or running request has
@@ -193,12 +192,19 @@ class batch_policy : detail::noncopyable {
     std::size_t padded;
   };
 
-  double time(double now) noexcept;
+  double time(double now) noexcept { return now_ = now > now_ ? now : now_; }
+  double first_free(double now) const noexcept;
+  double horizon() const noexcept { return 0.99 * (options_.ageing < 1.0 ? options_.ageing : 1.0); }
   // Whether another lane of the device is busy.
   bool is_beside(lane_state const& at) const noexcept {
     return devices_[at.times].busy > (at.busy ? 1U : 0U);
   }
-  double count_shared(device_state& device, double now) noexcept;
+  // @return seconds in which two lanes of the device or more were busy
+  static double count_shared(device_state& device, double now) noexcept {
+    if (device.busy > 1) device.shared += now - device.since;
+    device.since = now;
+    return device.shared;
+  }
   std::uint32_t queue_of(shape_key const& key);
   bool fits(detail::batch_item const& item) const noexcept;
   void drop(std::uint32_t id, ticket_status status, double now, double predicted);
@@ -212,7 +218,8 @@ class batch_policy : detail::noncopyable {
   std::uint32_t most_urgent(lane_state const& at) const noexcept;
   bool leave_to_another(std::size_t at, queue const& of, size_choice size, double now,
                         double& until) const noexcept;
-  bool start(lane_state& at, queue& of, size_choice size, double now);
+  bool is_slower(lane_state const& at, queue const& of, std::size_t size) const noexcept;
+  bool start(lane_state& at, queue& of, size_choice size, double now, bool slower);
 
   detail::batcher_values options_;
   detail::array<detail::batch_times> times_;  // of each device
@@ -229,6 +236,7 @@ class batch_policy : detail::noncopyable {
       shed_;
   detail::rank_counts ranks_[request::max_priority + 1];
   detail::array<dropped_request> dropped_;
+  detail::array<std::uint32_t> aside_;  // of start()
   std::size_t queued_ = 0;
   std::size_t running_ = 0;
   std::size_t busy_ = 0;

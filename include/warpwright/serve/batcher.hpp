@@ -264,11 +264,10 @@ class batcher {
   /// @param r      key, deadline, priority, cost
   /// @return its ticket; it may be answered already: shed if it is predicted to be late, or a limit
   ///   is reached, closing behind drain()
-  /// @throws std::bad_alloc, cuda_error  when there is no memory for another request
+  /// @throws std::bad_alloc  when there is no memory for another request
   /// **Threads:** any, models too. **Cost:** see above; waits for room with when_full::block.
-  [[nodiscard]] ticket<Out> submit(In const& input, request const& r = {},
-                                   source_location where = source_location::current()) {
-    return ticket<Out>{*core_, core_->submit(&input, r, where)};
+  [[nodiscard]] ticket<Out> submit(In const& input, request const& r = {}) {
+    return ticket<Out>{*core_, core_->submit(&input, r)};
   }
 
   /// Refuses new requests for good and waits until all others are answered.

@@ -29,13 +29,7 @@ WARPWRIGHT_INLINE batch_policy::batch_policy(batcher_options const& options,
     }
     ++devices_[made.times].lanes;
   }
-  double const horizon = 0.99 * (options_.ageing < 1.0 ? options_.ageing : 1.0);
-  for (detail::rank_counts& counts : ranks_) counts = detail::rank_counts{horizon};
-}
-
-WARPWRIGHT_INLINE double batch_policy::time(double now) noexcept {
-  if (now > now_) now_ = now;
-  return now_;
+  for (detail::rank_counts& counts : ranks_) counts = detail::rank_counts{horizon()};
 }
 
 // Finds or makes the queue of a key. Two keys of one hash have names one behind the other.
@@ -119,6 +113,16 @@ WARPWRIGHT_INLINE void batch_policy::drop(std::uint32_t id, ticket_status status
   forget(id);
 }
 
+// @return in how many seconds a lane is predicted to be idle
+WARPWRIGHT_INLINE double batch_policy::first_free(double now) const noexcept {
+  double first = detail::never;
+  for (lane_state const& l : lanes_) {
+    double const rest = l.busy && l.end > now ? l.end - now : 0.0;
+    if (rest < first) first = rest;
+  }
+  return first;
+}
+
 // The time from now to the answer of a request that is in no queue yet.
 WARPWRIGHT_INLINE double batch_policy::predict(detail::batch_item const& item, std::uint64_t key,
                                                std::size_t in_queue, double now) const noexcept {
@@ -136,7 +140,6 @@ WARPWRIGHT_INLINE double batch_policy::predict(detail::batch_item const& item, s
 
   double lane_batches = 0.0;  // what runs, in full batches
   double rate = 0.0;          // full batches a second
-  double first_free = detail::never;
   double shortest = detail::never;
   for (lane_state const& l : lanes_) {
     bool const shared = devices_[l.times].lanes > 1;
@@ -144,9 +147,8 @@ WARPWRIGHT_INLINE double batch_policy::predict(detail::batch_item const& item, s
     double const rest = l.busy && l.end > now ? l.end - now : 0.0;
     lane_batches += rest / whole;
     rate += 1.0 / whole;
-    if (rest < first_free) first_free = rest;
   }
-  double wait = first_free;
+  double wait = first_free(now);
   if (other_batches + full > 0.0) {
     double other = 0.0;
     if (other_batches > 0.0) {
@@ -189,6 +191,7 @@ WARPWRIGHT_INLINE admission batch_policy::submit(std::uint32_t id, request const
   }
   if (items_.size() <= id) items_.resize(id + std::size_t{1});
   dropped_.reserve(dropped_.size() + queued_ + running_ + 1);
+  aside_.reserve(queued_ + 1);
 
   detail::batch_item item;
   item.arrival = now;
@@ -196,8 +199,7 @@ WARPWRIGHT_INLINE admission batch_policy::submit(std::uint32_t id, request const
   item.priority = static_cast<std::uint8_t>(values.priority);
   item.cost = values.cost;
   item.bytes = values.bytes;
-  double const horizon = 0.99 * (options_.ageing < 1.0 ? options_.ageing : 1.0);
-  double const due = item.deadline < now + horizon ? item.deadline : now + horizon;
+  double const due = item.deadline < now + horizon() ? item.deadline : now + horizon();
   item.rank = due - options_.ageing * values.priority;
   detail::rank_counts& ranks = ranks_[values.priority];
   ranks.advance(now);
@@ -208,12 +210,7 @@ WARPWRIGHT_INLINE admission batch_policy::submit(std::uint32_t id, request const
     std::uint32_t const worst = shed_.top();
     if (worst == detail::no_item || !detail::shed_order::before(items_[worst], item)) {
       answer.full = true;
-      double first = detail::never;
-      for (lane_state const& l : lanes_) {
-        double const rest = l.end > now ? l.end - now : 0.0;
-        if (rest < first) first = rest;
-      }
-      answer.retry_after_seconds = first;
+      answer.retry_after_seconds = first_free(now);
       return answer;
     }
     drop(worst, ticket_status::shed, now, 0.0);
@@ -312,35 +309,44 @@ WARPWRIGHT_INLINE bool batch_policy::leave_to_another(std::size_t at, queue cons
   return false;
 }
 
-// @return seconds in which two lanes of the device or more were busy
-WARPWRIGHT_INLINE double batch_policy::count_shared(device_state& device, double now) noexcept {
-  if (device.busy > 1) device.shared += now - device.since;
-  device.since = now;
-  return device.shared;
+// Whether another device is faster.
+WARPWRIGHT_INLINE bool batch_policy::is_slower(lane_state const& at, queue const& of,
+                                               std::size_t size) const noexcept {
+  double const own = 0.9 * times_[at.times].typical(of.hash, size);
+  for (detail::batch_times const& other : times_) {
+    if (other.typical(of.hash, size) < own) return true;
+  }
+  return false;
 }
 
+// @param slower  requests that are too late for this lane may be in time on another one
 // @return false: no request was left that its batch would answer in time
-WARPWRIGHT_INLINE bool batch_policy::start(lane_state& at, queue& of, size_choice size,
-                                           double now) {
+WARPWRIGHT_INLINE bool batch_policy::start(lane_state& at, queue& of, size_choice size, double now,
+                                           bool slower) {
   detail::batch_times const& times = times_[at.times];
   bool const beside = is_beside(at);
   double const upper = times.upper(of.hash, size.padded, beside);
   at.ids.clear();
   at.key = of.key;
-  bool more = true;
-  while (more && at.ids.size() < size.items) {
+  while (!of.heap.empty() && at.ids.size() < size.items) {
     std::uint32_t const id = of.heap.top();
     detail::batch_item& item = items_[id];
-    more = of.count > 1;
-    if (item.deadline < now + upper && !item.probe) {
+    bool const last = of.count == 1;  // then the queue ends
+    if (!(item.deadline < now + upper) || item.probe) {
+      leave_queue(id);
+      item.state = detail::batch_item::running;
+      item.queue = static_cast<std::uint32_t>(&at - lanes_.begin());
+      at.ids.push_back(id);
+    } else if (slower) {
+      of.heap.erase(items_, id);
+      aside_.push_back(id);
+    } else {
       drop(id, ticket_status::shed, now, upper);
-      continue;
     }
-    leave_queue(id);
-    item.state = detail::batch_item::running;
-    item.queue = static_cast<std::uint32_t>(&at - lanes_.begin());
-    at.ids.push_back(id);
+    if (last) break;
   }
+  for (std::uint32_t const id : aside_) of.heap.push(items_, id);
+  aside_.clear();
   std::size_t const n = at.ids.size();
   if (n == 0) return false;
   running_ += n;
@@ -370,7 +376,8 @@ WARPWRIGHT_INLINE batch_decision batch_policy::next(std::size_t lane_index, doub
     detail::batch_times const& times = times_[at.times];
     bool const beside = is_beside(at);
     if (leave_to_another(lane_index, q, size, now, decision.until)) return decision;
-    if (head.deadline < now + times.upper(q.hash, size.padded, beside) && !head.probe) {
+    bool const slower = is_slower(at, q, size.padded);
+    if (!slower && !head.probe && head.deadline < now + times.upper(q.hash, size.padded, beside)) {
       size_choice fewer = size;
       while (fewer.items > 1 && head.deadline < now + times.upper(q.hash, fewer.padded, beside)) {
         fewer = choose_size(at, q, fewer.items - (fewer.items + 3) / 4);
@@ -403,7 +410,10 @@ WARPWRIGHT_INLINE batch_decision batch_policy::next(std::size_t lane_index, doub
       if (decision.until > now) return decision;
     }
     decision.until = detail::never;
-    if (!start(at, q, size, now)) continue;
+    if (!start(at, q, size, now, slower)) {
+      if (slower) return decision;
+      continue;
+    }
     decision.items = at.ids.size();
     decision.padded = at.padded;
     decision.predicted_seconds = at.end - now;
@@ -468,7 +478,6 @@ WARPWRIGHT_INLINE void batch_policy::close(double now) {
 
 WARPWRIGHT_INLINE std::size_t batch_policy::lane_to_wake() const noexcept {
   std::size_t best = lanes_.size();
-  if (busy_ == lanes_.size()) return best;
   double least = 0.0;
   for (std::size_t n = 0; n < lanes_.size(); ++n) {
     std::size_t const i = (turn_ + n) % lanes_.size();

@@ -68,7 +68,7 @@ class batcher_core : noncopyable {
   ~batcher_core();
 
   /// @return a slot that the caller uses as a ticket does
-  ticket_slot* submit(void const* input, request const& r, source_location where);
+  ticket_slot* submit(void const* input, request const& r);
   /// Lets the policy decide on what is in the inbox.
   void settle() noexcept;
   void cancel(ticket_slot& slot) noexcept;
@@ -151,8 +151,15 @@ class batcher_core : noncopyable {
   [[nodiscard]] double now() const noexcept {
     return static_cast<double>(options_.clock.now()) * 1e-9;
   }
-  void count(ticket_status status, std::size_t n = 1) noexcept {
-    static_cast<void>(ended_[static_cast<unsigned>(status)].fetch_add(n, memory_order::relaxed));
+  // Counts the answer first, so that who has it finds it in the statistics.
+  // @return whether it was given
+  bool give(ticket_slot& slot, ticket_status status, std::uint32_t releases,
+            answer_figures const& figures, char const* failure = nullptr) noexcept {
+    atomic<std::size_t>& count = ended_[static_cast<unsigned>(status)];
+    static_cast<void>(count.fetch_add(1, memory_order::relaxed));
+    if (ticket_store::answer(slot, status, releases, figures, failure)) return true;
+    static_cast<void>(count.fetch_sub(1, memory_order::relaxed));
+    return false;
   }
 
   batcher_values options_;
@@ -169,7 +176,6 @@ class batcher_core : noncopyable {
   // get the lock in some microseconds, nobody else does so at each request.
   alignas(64) atomic<ticket_slot*> inbox_;
   alignas(64) atomic<unsigned> attentive_;
-  bool direct_ = false;  // inputs are copied to the device one by one
 
   // Under the store's lock.
   alignas(64) bool ending_ = false;
@@ -178,6 +184,7 @@ class batcher_core : noncopyable {
 
   atomic<bool> closed_;  // changed under the lock
   atomic<std::size_t> ended_[7];
+  atomic<std::size_t> late_running_;
   atomic<std::size_t> giving_;  // begun under the lock
   event_count room_;            // for submissions that wait for room, and for drains
   event_count timing_;

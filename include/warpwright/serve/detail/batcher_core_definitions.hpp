@@ -35,11 +35,9 @@ WARPWRIGHT_INLINE batcher_core::batcher_core(batcher_options const& options,
                                "; raise the limit, or pass pointers",
                            where);
   }
-  // Large inputs are copied to the device from where they are.
-  direct_ = !options_.host_data && item.input_bytes >= (std::size_t{32} << 10U);
   made_ = now();
   counts_.lanes = lanes.size();
-  store_ = new ticket_store{item.input_bytes, item.output_bytes, direct_};
+  store_ = new ticket_store{item.input_bytes, item.output_bytes};
   try {
     start(lanes, where);
   } catch (...) {
@@ -112,7 +110,7 @@ WARPWRIGHT_INLINE void batcher_core::make(lane& l, lane_source const& from, sour
     check(cudaMalloc(reinterpret_cast<void**>(&to), bytes), "cudaMalloc", where);
     check(cudaMemsetAsync(to, 0, bytes, l.stream.get()), "cudaMemsetAsync", where);
   };
-  if (!direct_) host(l.host_in, in);
+  host(l.host_in, in);
   host(l.host_out, out);
   if (options_.host_data) return;
   device(l.device_in, in);
@@ -159,9 +157,8 @@ WARPWRIGHT_INLINE bool batcher_core::is_lane() const noexcept {
   return false;
 }
 
-WARPWRIGHT_INLINE ticket_slot* batcher_core::submit(void const* input, request const& r,
-                                                    source_location where) {
-  ticket_slot* const slot = store_->take(where);
+WARPWRIGHT_INLINE ticket_slot* batcher_core::submit(void const* input, request const& r) {
+  ticket_slot* const slot = store_->take();
   std::memcpy(slot->input, input, item_.input_bytes);
   slot->values = values_of(r);
   slot->figures = answer_figures{};
@@ -268,7 +265,6 @@ WARPWRIGHT_INLINE bool batcher_core::admit(ticket_slot& slot, double time, answe
   }
   if (a.full) ++counts_.shed_full;
   if (a.refused == ticket_status::shed && !a.full) ++counts_.shed_predicted;
-  count(a.refused);
   answers.add({&slot, a.refused, ticket_slot::batcher,
                answer_figures{0.0, a.predicted_seconds, a.retry_after_seconds}});
   return true;
@@ -277,9 +273,9 @@ WARPWRIGHT_INLINE bool batcher_core::admit(ticket_slot& slot, double time, answe
 // Of the policy's answers.
 WARPWRIGHT_INLINE void batcher_core::take_dropped(answers_later& answers) noexcept {
   for (dropped_request const& d : policy_.dropped()) {
-    if (d.running) ++counts_.late_running;
-    count(d.status);
-    answers.add({store_->at(d.id), d.status, d.running ? 0U : ticket_slot::batcher,
+    ticket_slot* const slot = store_->at(d.id);
+    if (d.running) slot->state.fetch_add(ticket_slot::timer, memory_order::relaxed);
+    answers.add({slot, d.status, d.running ? ticket_slot::timer : ticket_slot::batcher,
                  answer_figures{d.waited_seconds, d.predicted_seconds, 0.0}});
   }
   policy_.clear_dropped();
@@ -290,14 +286,17 @@ WARPWRIGHT_INLINE void batcher_core::answers_later::add(entry const& e) noexcept
   try {
     entries.push_back(e);
   } catch (...) {  // no memory: at once, then
-    ticket_store::answer(*e.slot, e.status, e.releases, e.figures);
+    static_cast<void>(core.give(*e.slot, e.status, e.releases, e.figures));
   }
 }
 
 WARPWRIGHT_INLINE void batcher_core::answers_later::give_all() noexcept {
   if (to_wake != nullptr) exchange(to_wake, nullptr)->wake.notify();
   for (entry const& e : entries) {
-    ticket_store::answer(*e.slot, e.status, e.releases, e.figures, failure);
+    bool const given = core.give(*e.slot, e.status, e.releases, e.figures, failure);
+    if (given && e.releases == ticket_slot::timer) {
+      static_cast<void>(core.late_running_.fetch_add(1, memory_order::relaxed));
+    }
   }
   entries.clear();
   if (exchange(any, false)) core.end_answers();
@@ -313,11 +312,8 @@ WARPWRIGHT_INLINE void batcher_core::cancel(ticket_slot& slot) noexcept {
     begin_answers();
   }
   later.give_all();
-  count(ticket_status::cancelled);
-  if (!ticket_store::answer(slot, ticket_status::cancelled, queued ? ticket_slot::batcher : 0U,
-                            answer_figures{})) {
-    count(ticket_status::cancelled, ~std::size_t{0});
-  }
+  static_cast<void>(
+      give(slot, ticket_status::cancelled, queued ? ticket_slot::batcher : 0U, answer_figures{}));
   end_answers();
 }
 
@@ -337,7 +333,6 @@ WARPWRIGHT_INLINE std::size_t batcher_core::close_queue(answers_later& answers,
   }
   std::size_t const n = policy_.dropped().size();
   for (dropped_request const& d : policy_.dropped()) {
-    count(status);
     answers.add({store_->at(d.id), status, ticket_slot::batcher, answer_figures{}});
   }
   policy_.clear_dropped();
@@ -395,9 +390,7 @@ WARPWRIGHT_INLINE void batcher_core::give_up_batches(drain_report& report) noexc
     if (lanes_[i].started < 0.0) continue;
     ++report.stuck_batches;
     for (ticket_slot* const slot : lanes_[i].tickets) {
-      if (!ticket_store::answer(*slot, ticket_status::closing, 0U, answer_figures{})) continue;
-      ++report.closing;
-      count(ticket_status::closing);
+      if (give(*slot, ticket_status::closing, 0U, answer_figures{})) ++report.closing;
     }
   }
 }
@@ -415,6 +408,7 @@ WARPWRIGHT_INLINE batcher_statistics batcher_core::statistics() noexcept {
   s.cancelled = ended(ticket_status::cancelled);
   s.failed = ended(ticket_status::failed);
   s.closing = ended(ticket_status::closing);
+  s.late_running = late_running_.load(memory_order::relaxed);
   s.queued = policy_.queued();
   s.running = policy_.running();
   s.keys = policy_.keys();

@@ -114,21 +114,12 @@ WARPWRIGHT_INLINE void batcher_core::run_batch(lane& l, std::size_t padded) {
     counts_.busy_seconds += time - l.started;
     l.started = -1.0;
   }
-  // Counted first, so that who has an answer finds it in the statistics.
-  auto const outcome = [&](std::size_t i) {
-    return ok || l.failures[i].empty() ? ticket_status::answered : ticket_status::failed;
-  };
-  if (ok) count(ticket_status::answered, n);
-  for (std::size_t i = 0; i < n && !ok; ++i) count(outcome(i));
   for (std::size_t i = 0; i < n; ++i) {
     ticket_slot& slot = *l.tickets[i];
-    ticket_status const status = outcome(i);
-    bool const failed = status == ticket_status::failed;
-    if (!ticket_store::answer(slot, status, ticket_slot::batcher,
-                              answer_figures{time - slot.submitted, 0.0, 0.0},
-                              failed ? l.failures[i].c_str() : nullptr)) {
-      count(status, ~std::size_t{0});
-    }
+    bool const failed = !ok && !l.failures[i].empty();
+    static_cast<void>(give(slot, failed ? ticket_status::failed : ticket_status::answered,
+                           ticket_slot::batcher, answer_figures{time - slot.submitted, 0.0, 0.0},
+                           failed ? l.failures[i].c_str() : nullptr));
   }
   end_answers();
 }
@@ -185,14 +176,7 @@ WARPWRIGHT_INLINE bool batcher_core::call_model(lane& l, std::size_t first, std:
   source_location const here = source_location::current();
   for (std::size_t i = 0; i < count; ++i) {
     l.failures[first + i].clear();
-    char const* const input = l.tickets[first + i]->input;
-    if (direct_) {
-      check(
-          cudaMemcpyAsync(l.device_in + i * in, input, in, cudaMemcpyHostToDevice, l.stream.get()),
-          "cudaMemcpyAsync", here);
-    } else {
-      std::memcpy(l.host_in + i * in, input, in);
-    }
+    std::memcpy(l.host_in + i * in, l.tickets[first + i]->input, in);
   }
   batch_state batch;
   batch.inputs = options_.host_data ? l.host_in : l.device_in;
@@ -202,7 +186,7 @@ WARPWRIGHT_INLINE bool batcher_core::call_model(lane& l, std::size_t first, std:
   batch.key = &policy_.key(l.index);
   batch.lane = l.index;
   batch.failures = l.failures + first;
-  if (!options_.host_data && !direct_) {
+  if (!options_.host_data) {
     check(
         cudaMemcpyAsync(l.device_in, l.host_in, count * in, cudaMemcpyHostToDevice, l.stream.get()),
         "cudaMemcpyAsync", here);

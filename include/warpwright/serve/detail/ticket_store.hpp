@@ -35,7 +35,9 @@ struct ticket_slot {
   static constexpr std::uint32_t waited = 8;    // a thread waits, or has waited, for the answer
   static constexpr std::uint32_t ticket = 16;   // a ticket uses the slot
   static constexpr std::uint32_t batcher = 32;  // the batcher does
-  static constexpr std::uint32_t inbox = 64;    // the policy does not know the request yet
+  static constexpr std::uint32_t timer = 64;    // who answers it late while its batch runs does
+  static constexpr std::uint32_t users = ticket | batcher | timer;
+  static constexpr std::uint32_t inbox = 128;  // the policy does not know the request yet
 
   atomic<std::uint32_t> state;
   std::uint32_t index = 0;
@@ -61,22 +63,20 @@ struct ticket_slot {
 /// The slots of a batcher. Tickets may outlive the batcher; the last one frees the memory.
 class ticket_store : noncopyable {
  public:
-  /// @param page_locked  whether inputs lie in page-locked memory
-  ticket_store(std::size_t input_bytes, std::size_t output_bytes, bool page_locked) noexcept;
+  ticket_store(std::size_t input_bytes, std::size_t output_bytes) noexcept;
 
-  /// @return a slot that the ticket and the batcher use. Others may use it after both have released
-  ///   it
-  /// @throws std::bad_alloc, cuda_error
-  ticket_slot* take(source_location where);
+  /// @return a slot that the ticket and the batcher use. It is another request's when nobody does
+  /// @throws std::bad_alloc
+  ticket_slot* take();
   /// @pre under the batcher's lock
   [[nodiscard]] ticket_slot* at(std::uint32_t index) const noexcept {
     return &chunks_[index / slots_of_chunk_].tickets[index % slots_of_chunk_];
   }
 
-  /// Ends the use of a slot by the ticket or the batcher.
+  /// Ends a use of a slot.
   static void release(ticket_slot& slot, std::uint32_t by) noexcept;
   /// Gives the answer, unless there is one.
-  /// @param releases  batcher: ends the batcher's use in any case; 0
+  /// @param releases  batcher or timer, whose use ends in any case; 0
   /// @return whether it was given
   static bool answer(ticket_slot& slot, ticket_status status, std::uint32_t releases,
                      answer_figures const& figures, char const* failure = nullptr) noexcept;
@@ -97,13 +97,11 @@ class ticket_store : noncopyable {
   };
   static constexpr unsigned shards = 64;
 
-  void free_data(void* data) const noexcept;
   void put_back(ticket_slot& slot) noexcept;
-  void grow(source_location where);
+  void grow();
 
   std::size_t input_bytes_;
   std::size_t output_bytes_;
-  bool page_locked_;
   std::uint32_t slots_of_chunk_ = 256;
   array<chunk> chunks_;
   mutex growing_;

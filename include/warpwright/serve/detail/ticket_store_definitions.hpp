@@ -4,7 +4,6 @@
 
 #include <warpwright/serve/detail/ticket_store.hpp>
 
-#include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/text/figures.hpp>
 
 #include <cstdlib>
@@ -22,42 +21,29 @@ constexpr std::size_t in_lines(std::size_t bytes) noexcept {
   return (bytes + slot_alignment - 1) / slot_alignment * slot_alignment;
 }
 
-WARPWRIGHT_INLINE ticket_store::ticket_store(std::size_t input_bytes, std::size_t output_bytes,
-                                             bool page_locked) noexcept
-    : input_bytes_{in_lines(input_bytes)},
-      output_bytes_{in_lines(output_bytes)},
-      page_locked_{page_locked} {
+WARPWRIGHT_INLINE ticket_store::ticket_store(std::size_t input_bytes,
+                                             std::size_t output_bytes) noexcept
+    : input_bytes_{in_lines(input_bytes)}, output_bytes_{in_lines(output_bytes)} {
   while (slots_of_chunk_ > 8 && slots_of_chunk_ * input_bytes_ > (std::size_t{4} << 20U)) {
     slots_of_chunk_ /= 2;
   }
 }
 
 WARPWRIGHT_INLINE ticket_store::~ticket_store() {
-  relaxed_capture_mode const relaxed;
   for (chunk const& c : chunks_) {
     delete[] c.tickets;
-    free_data(c.data);
+    std::free(c.data);
   }
 }
 
-WARPWRIGHT_INLINE void ticket_store::free_data(void* data) const noexcept {
-  page_locked_ ? static_cast<void>(discard(cudaFreeHost(data))) : std::free(data);
-}
-
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void ticket_store::grow(source_location where) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void ticket_store::grow() {
   unique_lock<mutex> const one_at_a_time{growing_};
   {
     unique_lock<spin_lock> const lock{free_lock_};
     if (free_ != nullptr) return;
   }
   std::size_t const bytes = slots_of_chunk_ * (input_bytes_ + output_bytes_);
-  void* data = nullptr;
-  if (page_locked_) {
-    relaxed_capture_mode const relaxed{where};
-    check(cudaHostAlloc(&data, bytes, cudaHostAllocPortable), "cudaHostAlloc", where);
-  } else {
-    data = std::aligned_alloc(slot_alignment, bytes);
-  }
+  void* const data = std::aligned_alloc(slot_alignment, bytes);
   ticket_slot* tickets = nullptr;
   try {
     if (data == nullptr) throw std::bad_alloc{};
@@ -66,7 +52,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void ticket_store::grow(source_location where)
     chunks_.push_back(chunk{tickets, static_cast<char*>(data)});
   } catch (...) {
     delete[] tickets;
-    free_data(data);
+    std::free(data);
     throw;
   }
   std::size_t const first = (chunks_.size() - 1) * slots_of_chunk_;
@@ -83,7 +69,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void ticket_store::grow(source_location where)
   free_ = tickets;
 }
 
-WARPWRIGHT_INLINE ticket_slot* ticket_store::take(source_location where) {
+WARPWRIGHT_INLINE ticket_slot* ticket_store::take() {
   for (;;) {
     {
       unique_lock<spin_lock> const lock{free_lock_};
@@ -95,7 +81,7 @@ WARPWRIGHT_INLINE ticket_slot* ticket_store::take(source_location where) {
         return slot;
       }
     }
-    grow(where);
+    grow();
   }
 }
 
@@ -119,7 +105,7 @@ WARPWRIGHT_INLINE void ticket_store::leave() noexcept {
 
 WARPWRIGHT_INLINE void ticket_store::release(ticket_slot& slot, std::uint32_t by) noexcept {
   std::uint32_t const state = slot.state.fetch_sub(by, memory_order::acq_rel) - by;
-  if ((state & (ticket_slot::ticket | ticket_slot::batcher)) == 0) slot.store->put_back(slot);
+  if ((state & ticket_slot::users) == 0) slot.store->put_back(slot);
 }
 
 WARPWRIGHT_INLINE bool ticket_store::answer(ticket_slot& slot, ticket_status status,
@@ -139,9 +125,9 @@ WARPWRIGHT_INLINE bool ticket_store::answer(ticket_slot& slot, ticket_status sta
   event_count& answered = store.answered_[slot.index % shards];
   std::uint32_t const ends = ticket_slot::claimed - static_cast<std::uint32_t>(status) + releases;
   state = slot.state.fetch_sub(ends, memory_order::acq_rel);
-  // Without the batcher's use, the slot may be another request's from here on.
+  // Without a use, the slot may be another request's from here on.
   if ((state & ticket_slot::waited) != 0) answered.notify();
-  if (((state - ends) & (ticket_slot::ticket | ticket_slot::batcher)) == 0) store.put_back(slot);
+  if (((state - ends) & ticket_slot::users) == 0) store.put_back(slot);
   return true;
 }
 
