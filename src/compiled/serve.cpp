@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
+#include <warpwright/serve/detail/batch_admission_definitions.hpp>
 #include <warpwright/serve/detail/batch_policy_definitions.hpp>
 #include <warpwright/serve/detail/batcher_core_definitions.hpp>
 #include <warpwright/serve/detail/batcher_lanes_definitions.hpp>

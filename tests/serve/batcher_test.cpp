@@ -368,7 +368,7 @@ TEST_CASE("a drain answers everything once, and refuses what comes later") {
   CHECK(serve.statistics().answered == 10000);
   ww::ticket<int> const after = serve.submit(1);
   CHECK(after.status() == ww::ticket_status::closing);
-  CHECK(after.error() == "closing");
+  CHECK_THAT(after.error(), contains("closing: the batcher was drained"));
   CHECK(serve.drain(60.0).seconds < 0.1);  // microseconds
 }
 
@@ -403,7 +403,7 @@ TEST_CASE("a drain that is too short answers with closing, also what runs") {
   ww::drain_report const drained = serve.drain(0.05);
   CHECK(drained.closing == 2);
   CHECK(drained.stuck_batches == 1);
-  CHECK_THAT(drained.to_text(), contains("2 of them without an answer"));
+  CHECK_THAT(drained.to_text(), contains("2 of them with `closing`; 1 batch still runs"));
   CHECK(running.status() == ww::ticket_status::closing);
   CHECK(queued.status() == ww::ticket_status::closing);
   CHECK(serve.statistics().overdue_batches == 1);  // named on stderr

@@ -30,7 +30,7 @@ struct admission {
   ticket_status refused = ticket_status::pending;  ///< if not: shed or late
   bool full = false;                 ///< a limit of items, bytes or cost is the reason
   double predicted_seconds = 0.0;    ///< from submission to the answer; 0: no prediction was needed
-  double retry_after_seconds = 0.0;  ///< when there will be room; of this batcher alone
+  double retry_after_seconds = 0.0;  ///< when there will be room, by this batcher; 1e300: never
 };
 
 /// What a lane is to do.
@@ -100,7 +100,8 @@ struct shed_order {
 ///
 /// All times are in seconds, of one clock that does not go back; where it does, time stands still.
 /// **Threads:** one at a time. **Cost:** O(log n) a request of n; a decision looks at each key that
-/// has requests. Allocates only where there are more requests or keys than ever before.
+/// has requests, if there are up to 64. Allocates only where there are more requests or keys than
+/// ever before.
 class batch_policy : detail::noncopyable {
  public:
   /// @param options  its limits, sizes and rules count
@@ -131,6 +132,8 @@ class batch_policy : detail::noncopyable {
   bool cancel(std::uint32_t id) noexcept;
   /// Finds what is late, see dropped(); requests that run stay part of their batch.
   void expire(double now);
+  /// From now on no lane waits for batcher_options::max_delay().
+  void end_delays() noexcept { options_.max_delay = 0.0; }
   /// Gives up all that wait: their status is closing.
   void close(double now);
   /// @return the earliest deadline; 1e300: none
@@ -146,6 +149,7 @@ class batch_policy : detail::noncopyable {
   [[nodiscard]] std::size_t lanes() const noexcept { return lanes_.size(); }
   [[nodiscard]] std::size_t queued() const noexcept { return queued_; }
   [[nodiscard]] std::size_t running() const noexcept { return running_; }
+  [[nodiscard]] detail::batcher_values const& options() const noexcept { return options_; }
   /// @return keys that have waiting requests
   [[nodiscard]] std::size_t keys() const noexcept { return active_.size(); }
   /// @return the key of a lane's batch
@@ -169,6 +173,11 @@ class batch_policy : detail::noncopyable {
     rank_heap heap;
     std::uint32_t count = 0;
     std::uint32_t active = 0;  // its place in active_
+    double rank = 0.0;         // of its first request
+    detail::heap_links links;
+  };
+  struct queue_order {
+    static bool before(queue const& a, queue const& b) noexcept { return a.rank < b.rank; }
   };
   struct lane_state {
     detail::array<std::uint32_t> ids;
@@ -194,7 +203,7 @@ class batch_policy : detail::noncopyable {
 
   double time(double now) noexcept { return now_ = now > now_ ? now : now_; }
   double first_free(double now) const noexcept;
-  double horizon() const noexcept { return 0.99 * (options_.ageing < 1.0 ? options_.ageing : 1.0); }
+  double horizon() const noexcept { return 0.99 * options_.ageing; }
   // Whether another lane of the device is busy.
   bool is_beside(lane_state const& at) const noexcept {
     return devices_[at.times].busy > (at.busy ? 1U : 0U);
@@ -205,14 +214,15 @@ class batch_policy : detail::noncopyable {
     device.since = now;
     return device.shared;
   }
+  std::uint32_t find_queue(shape_key const& key, std::uint64_t& name) const noexcept;
   std::uint32_t queue_of(shape_key const& key);
+  void set_rank(std::uint32_t at) noexcept;
   bool fits(detail::batch_item const& item) const noexcept;
   void drop(std::uint32_t id, ticket_status status, double now, double predicted);
   void leave_queue(std::uint32_t id) noexcept;
   void forget(std::uint32_t id) noexcept;
   void add(std::uint32_t id) noexcept;
-  double predict(detail::batch_item const& item, std::uint64_t key, std::size_t in_queue,
-                 double now) const noexcept;
+  double predict(detail::batch_item const& item, shape_key const& shape, double now) const noexcept;
   size_choice choose_size(lane_state const& at, queue const& of,
                           std::size_t available) const noexcept;
   std::uint32_t most_urgent(lane_state const& at) const noexcept;
@@ -229,6 +239,7 @@ class batch_policy : detail::noncopyable {
   detail::array<queue> queues_;
   detail::array<std::uint32_t> free_queues_;
   detail::array<std::uint32_t> active_;  // queues with requests
+  detail::pairing_heap<queue, &queue::links, queue_order> urgent_;
   detail::address_map names_;
   detail::pairing_heap<detail::batch_item, &detail::batch_item::expiry_links, detail::expiry_order>
       expiry_;
@@ -253,5 +264,6 @@ class batch_policy : detail::noncopyable {
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
+#include <warpwright/serve/detail/batch_admission_definitions.hpp>
 #include <warpwright/serve/detail/batch_policy_definitions.hpp>
 #endif

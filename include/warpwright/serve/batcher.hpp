@@ -105,13 +105,16 @@ class ticket {
   /// @return pending, or how the request has ended
   [[nodiscard]] ticket_status status() const noexcept {
     if (slot_ == nullptr) return ticket_status::cancelled;
-    if (slot_->is_in_inbox()) core_->settle();
+    if (slot_->is_in_inbox() && slot_->store->begin_visit()) {
+      core_->settle();
+      slot_->store->end_visit();
+    }
     return slot_->status();
   }
   /// @return why there is no value, with figures; empty if there is one
   [[nodiscard]] std::string error() const { return detail::ticket_error(status(), slot_); }
   /// @return of a request that was shed at the door, in how many seconds this batcher will have
-  ///   room for it, by its prediction; otherwise 0
+  ///   room for it, by its prediction; 1e300: never, a limit is too low for it; otherwise 0
   [[nodiscard]] double retry_after() const noexcept {
     return status() == ticket_status::shed ? slot_->figures.retry_after : 0.0;
   }
@@ -123,9 +126,10 @@ class ticket {
   }
   /// Ends the request without an answer, unless it has one. What waits leaves the queue; what runs,
   /// runs on.
-  /// @pre the batcher exists
   void cancel() noexcept {
-    if (slot_ != nullptr) core_->cancel(*slot_);
+    if (slot_ == nullptr || !slot_->store->begin_visit()) return;
+    core_->cancel(*slot_);
+    slot_->store->end_visit();
   }
 
  private:

@@ -177,7 +177,8 @@ class batcher_options : public detail::options_base<batcher_options, detail::bat
   constexpr batcher_options max_delay(double seconds) const {
     return with(&values::max_delay, seconds);
   }
-  /// A request that has waited so long is sent as if its priority were one level higher.
+  /// A request that has waited so long is sent as if its priority were one level higher. In the
+  /// order of deadlines one that is further ahead, or none, counts as one so far ahead.
   /// @param seconds  1e-3 to 1e9; default: 1
   constexpr batcher_options ageing(double seconds) const { return with(&values::ageing, seconds); }
   /// Default: first_done.

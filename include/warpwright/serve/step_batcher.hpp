@@ -47,9 +47,8 @@ class step_batcher_options
   /// @param tokens  that the running sequences may have computed, together: what the memory for
   ///   their state holds; default: no limit. Beyond it sequences are preempted
   constexpr self memory(std::size_t tokens) const { return with(&values::memory, tokens); }
-  /// @param factor  how much longer than without prompts a step may take, above 1; default: 1.9:
-  /// who
-  ///   generates keeps half of the rate beside any prompt
+  /// @param factor  how much longer than without prompts a step may take, above 1; default: 1.9,
+  ///   by which sequences that generate keep half of their rate beside any prompt
   constexpr self max_slowdown(double factor) const { return with(&values::max_slowdown, factor); }
   /// @param steps  after which a running sequence takes part in any case, at least 1; default: 16
   constexpr self max_wait_steps(std::size_t steps) const {
@@ -72,9 +71,10 @@ struct step_part {
 /// each in every step; prompts get what is left of the budget, in chunks that slow the step down by
 /// max_slowdown() at most.
 ///
-/// Where memory() would not do, the latest sequence of the lowest priority is preempted: see
+/// Where memory() does not suffice, the latest sequence of the lowest priority is preempted: see
 /// preempted(). It waits again, and is computed again from its begin, with what it had generated;
-/// one that alone is too long for memory() ends. A sequence with a slot, or for which one is free,
+/// one that alone is too long for memory() ends. So is one of a lower priority whose slot or memory
+/// the first sequence that waits needs. A sequence with a slot, or for which one is free,
 /// takes part at least every max_wait_steps() steps, or where more than the budget take part, in
 /// turn.
 ///
@@ -134,6 +134,7 @@ class step_batcher : detail::noncopyable {
   [[nodiscard]] std::size_t prompt_budget(std::size_t generating) const noexcept;
   bool preempt_last(std::size_t behind, int below) noexcept;
   void take(sequence& s, std::size_t count) noexcept;
+  void make_room_for_first() noexcept;
   bool take_prompt(std::size_t place, std::size_t& budget) noexcept;
   void remove(std::size_t place) noexcept;
 

@@ -1,243 +1,12 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
+//
+// What a lane is to do.
 #pragma once
 
 #include <warpwright/serve/batch_policy.hpp>
 
-#include <warpwright/serve/detail/batcher_options_definitions.hpp>
-
 WARPWRIGHT_BEGIN
-
-WARPWRIGHT_INLINE batch_policy::batch_policy(batcher_options const& options,
-                                             latency_model const& model, std::size_t lanes,
-                                             int const* devices, source_location where)
-    : options_{detail::checked(values_of(options), model, where)} {
-  if (lanes < 1 || lanes > 64) {
-    detail::throw_invalid_argument(
-        detail::text{"batch_policy: "} + lanes + " lanes; give 1 to 64, a stream each", where);
-  }
-  for (std::size_t i = 0; i < lanes; ++i) {
-    lane_state& made = lanes_.emplace_back();
-    made.ids.reserve(options_.max_items);
-    made.device = devices == nullptr ? 0 : devices[i];
-    std::size_t same = 0;
-    while (lanes_[same].device != made.device) ++same;
-    made.times = lanes_[same].times;
-    if (same == i) {
-      made.times = static_cast<std::uint32_t>(times_.size());
-      times_.emplace_back(model);
-    }
-    ++devices_[made.times].lanes;
-  }
-  for (detail::rank_counts& counts : ranks_) counts = detail::rank_counts{horizon()};
-}
-
-// Finds or makes the queue of a key. Two keys of one hash have names one behind the other.
-WARPWRIGHT_INLINE std::uint32_t batch_policy::queue_of(shape_key const& key) {
-  std::uint64_t name = key.hash();
-  std::uint32_t found = names_.find(name);
-  while (found != detail::address_map::none && queues_[found].key != key) {
-    found = names_.find(++name);
-  }
-  if (found != detail::address_map::none) return found;
-  names_.reserve(names_.size() + 1);
-  active_.reserve(queues_.size() + 1);
-  free_queues_.reserve(queues_.size() + 1);
-  if (free_queues_.empty()) {
-    queues_.emplace_back();
-    free_queues_.push_back(static_cast<std::uint32_t>(queues_.size() - 1));
-  }
-  std::uint32_t const made = free_queues_.back();
-  free_queues_.pop_back();
-  queue& q = queues_[made];
-  q.key = key;
-  q.hash = key.hash();
-  q.name = name;
-  q.active = static_cast<std::uint32_t>(active_.size());
-  active_.push_back(made);
-  names_.insert(name, made);
-  return made;
-}
-
-WARPWRIGHT_INLINE bool batch_policy::fits(detail::batch_item const& item) const noexcept {
-  return queued_ + running_ < options_.limit_items &&
-         item.bytes <= options_.limit_bytes -
-                           (bytes_ < options_.limit_bytes ? bytes_ : options_.limit_bytes) &&
-         cost_ + item.cost <= options_.limit_cost;
-}
-
-WARPWRIGHT_INLINE void batch_policy::add(std::uint32_t id) noexcept {
-  detail::batch_item& item = items_[id];
-  queue& q = queues_[item.queue];
-  q.heap.push(items_, id);
-  ++q.count;
-  ++queued_;
-  bytes_ += item.bytes;
-  cost_ += item.cost;
-  item.state = detail::batch_item::queued;
-  item.tick = ranks_[item.priority].insert(item.tick);
-  item.expires = item.deadline < detail::never;
-  if (item.expires) expiry_.push(items_, id);
-  if (options_.full == when_full::shed) shed_.push(items_, id);
-}
-
-WARPWRIGHT_INLINE void batch_policy::leave_queue(std::uint32_t id) noexcept {
-  detail::batch_item& item = items_[id];
-  queue& q = queues_[item.queue];
-  q.heap.erase(items_, id);
-  if (options_.full == when_full::shed) shed_.erase(items_, id);
-  ranks_[item.priority].erase(item.tick);
-  --queued_;
-  if (--q.count != 0) return;
-  static_cast<void>(names_.erase(q.name));
-  active_[q.active] = active_.back();
-  queues_[active_.back()].active = q.active;
-  active_.pop_back();
-  free_queues_.push_back(item.queue);
-}
-
-// Of an item in no queue and no batch.
-WARPWRIGHT_INLINE void batch_policy::forget(std::uint32_t id) noexcept {
-  detail::batch_item& item = items_[id];
-  if (item.expires) expiry_.erase(items_, id);
-  item.expires = false;
-  item.state = detail::batch_item::none;
-  bytes_ -= item.bytes;
-  cost_ = queued_ + running_ == 0 ? 0.0 : cost_ - item.cost;
-}
-
-WARPWRIGHT_INLINE void batch_policy::drop(std::uint32_t id, ticket_status status, double now,
-                                          double predicted) {
-  dropped_.push_back(dropped_request{id, status, false, now - items_[id].arrival, predicted});
-  leave_queue(id);
-  forget(id);
-}
-
-// @return in how many seconds a lane is predicted to be idle
-WARPWRIGHT_INLINE double batch_policy::first_free(double now) const noexcept {
-  double first = detail::never;
-  for (lane_state const& l : lanes_) {
-    double const rest = l.busy && l.end > now ? l.end - now : 0.0;
-    if (rest < first) first = rest;
-  }
-  return first;
-}
-
-// The time from now to the answer of a request that is in no queue yet.
-WARPWRIGHT_INLINE double batch_policy::predict(detail::batch_item const& item, std::uint64_t key,
-                                               std::size_t in_queue, double now) const noexcept {
-  double const most = static_cast<double>(options_.max_items);
-  std::size_t before = ranks_[item.priority].up_to(item.tick);
-  for (int p = item.priority + 1; p <= request::max_priority; ++p) before += ranks_[p].total();
-  double const ahead = static_cast<double>(before);
-  // Requests ahead with another key make batches of their own.
-  double const same = static_cast<double>(in_queue < before ? in_queue : before);
-  double const others = ahead - same;
-  double const other_keys = static_cast<double>(active_.size() - 1);
-  double other_batches = others / most;
-  if (other_batches < other_keys) other_batches = others < other_keys ? others : other_keys;
-  double const full = static_cast<double>(static_cast<std::size_t>(same / most));
-
-  double lane_batches = 0.0;  // what runs, in full batches
-  double rate = 0.0;          // full batches a second
-  double shortest = detail::never;
-  for (lane_state const& l : lanes_) {
-    bool const shared = devices_[l.times].lanes > 1;
-    double const whole = times_[l.times].typical(key, options_.max_items, shared);
-    double const rest = l.busy && l.end > now ? l.end - now : 0.0;
-    lane_batches += rest / whole;
-    rate += 1.0 / whole;
-  }
-  double wait = first_free(now);
-  if (other_batches + full > 0.0) {
-    double other = 0.0;
-    if (other_batches > 0.0) {
-      auto const size = static_cast<std::size_t>(others / other_batches);
-      detail::batch_times const& times = times_[lanes_[0].times];
-      other = other_batches * times.typical(0, size) / times.typical(0, options_.max_items);
-    }
-    wait = (lane_batches + other + full) / rate;
-    // Higher priorities that come meanwhile are served before it.
-    double share = 0.0;
-    for (int p = item.priority + 1; p <= request::max_priority; ++p) share += shares_[p];
-    double const load = share / (interval_ * rate * most);
-    wait /= 1.0 - (load < 0.95 ? load : 0.95);
-  }
-  // Later requests join its batch until that starts.
-  double own = same - full * most + 1.0 + wait / (interval_ * (other_keys + 1.0));
-  if (own > most) own = most;
-  std::size_t const size = detail::padded_size(options_, static_cast<std::size_t>(own));
-  for (lane_state const& l : lanes_) {
-    bool const beside = wait > 0.0 ? devices_[l.times].lanes > 1 : is_beside(l);
-    double const seconds = times_[l.times].upper(key, size, beside);
-    if (seconds < shortest) shortest = seconds;
-  }
-  return wait + shortest;
-}
-
-WARPWRIGHT_INLINE admission batch_policy::submit(std::uint32_t id, request const& r, double now) {
-  now = time(now);
-  detail::request_values const& values = values_of(r);
-  admission answer;
-  double const interval = now - last_arrival_;
-  interval_ += ((interval < 1.0 ? interval : 1.0) - interval_) / 64.0;
-  if (interval_ < 1e-9) interval_ = 1e-9;
-  for (double& share : shares_) share -= share / 64.0;
-  shares_[values.priority] += 1.0 / 64.0;
-  last_arrival_ = now;
-  if (values.deadline < 0.0) {
-    answer.refused = ticket_status::late;
-    return answer;
-  }
-  if (items_.size() <= id) items_.resize(id + std::size_t{1});
-  dropped_.reserve(dropped_.size() + queued_ + running_ + 1);
-  aside_.reserve(queued_ + 1);
-
-  detail::batch_item item;
-  item.arrival = now;
-  item.deadline = values.deadline > 0.0 ? now + values.deadline : detail::never;
-  item.priority = static_cast<std::uint8_t>(values.priority);
-  item.cost = values.cost;
-  item.bytes = values.bytes;
-  double const due = item.deadline < now + horizon() ? item.deadline : now + horizon();
-  item.rank = due - options_.ageing * values.priority;
-  detail::rank_counts& ranks = ranks_[values.priority];
-  ranks.advance(now);
-  item.tick = ranks.tick(due);
-
-  answer.refused = ticket_status::shed;
-  while (!fits(item)) {
-    std::uint32_t const worst = shed_.top();
-    if (worst == detail::no_item || !detail::shed_order::before(items_[worst], item)) {
-      answer.full = true;
-      answer.retry_after_seconds = first_free(now);
-      return answer;
-    }
-    drop(worst, ticket_status::shed, now, 0.0);
-  }
-  item.queue = queue_of(values.key);
-  queue const& q = queues_[item.queue];
-  double const limit = values.deadline > 0.0 && values.deadline < options_.limit_wait
-                           ? values.deadline
-                           : options_.limit_wait;
-  if (limit < detail::never) {
-    answer.predicted_seconds = predict(item, q.hash, q.count, now);
-    if (answer.predicted_seconds > limit) {
-      item.probe = queued_ + running_ == 0 && now >= probe_at_;
-      answer.retry_after_seconds = answer.predicted_seconds - limit;
-    }
-  }
-  items_[id] = item;
-  add(id);
-  if (answer.predicted_seconds > limit && !item.probe) {
-    leave_queue(id);
-    forget(id);
-    return answer;
-  }
-  answer.admitted = true;
-  answer.refused = ticket_status::pending;
-  return answer;
-}
 
 WARPWRIGHT_INLINE batch_policy::size_choice batch_policy::choose_size(
     lane_state const& at, queue const& of, std::size_t available) const noexcept {
@@ -262,15 +31,14 @@ WARPWRIGHT_INLINE batch_policy::size_choice batch_policy::choose_size(
 
 // The queue whose first request has least time to spare.
 WARPWRIGHT_INLINE std::uint32_t batch_policy::most_urgent(lane_state const& at) const noexcept {
-  if (active_.size() == 1) return active_[0];
+  // Times differ little beside many keys.
+  if (active_.size() == 1 || active_.size() > 64) return urgent_.top();
   std::uint32_t best = detail::no_item;
   double least = 0.0;
   for (std::uint32_t const i : active_) {
     queue const& q = queues_[i];
-    double spare = items_[q.heap.top()].rank;
-    if (active_.size() <= 64) {  // times differ little beside many keys
-      spare -= times_[at.times].typical(q.hash, choose_size(at, q, q.count).padded);
-    }
+    double const spare =
+        q.rank - times_[at.times].typical(q.hash, choose_size(at, q, q.count).padded);
     if (best == detail::no_item || spare < least) {
       best = i;
       least = spare;
@@ -288,7 +56,9 @@ WARPWRIGHT_INLINE bool batch_policy::leave_to_another(std::size_t at, queue cons
   detail::batch_times const& own = times_[lanes_[at].times];
   double const alone = own.typical(of.hash, size.padded);
   for (lane_state const& other : lanes_) {
-    if (!other.busy) continue;
+    // One that takes twice its time may never end.
+    double const overdue = 2.0 * other.end - other.start;
+    if (!other.busy || now >= overdue) continue;
     // One that takes longer than predicted is believed to take as long again.
     double const rest = other.end > now ? other.end - now : now - other.end;
     bool better = false;
@@ -302,7 +72,7 @@ WARPWRIGHT_INLINE bool batch_policy::leave_to_another(std::size_t at, queue cons
       better = rest + times_[other.times].typical(of.hash, size.padded) < alone;
     }
     if (better) {
-      until = now + rest + alone;
+      until = now + rest + alone < overdue ? now + rest + alone : overdue;
       return true;
     }
   }
@@ -345,8 +115,13 @@ WARPWRIGHT_INLINE bool batch_policy::start(lane_state& at, queue& of, size_choic
     }
     if (last) break;
   }
-  for (std::uint32_t const id : aside_) of.heap.push(items_, id);
-  aside_.clear();
+  if (!aside_.empty()) {
+    auto const place = static_cast<std::uint32_t>(&of - queues_.begin());
+    urgent_.erase(queues_, place);
+    for (std::uint32_t const id : aside_) of.heap.push(items_, id);
+    aside_.clear();
+    set_rank(place);
+  }
   std::size_t const n = at.ids.size();
   if (n == 0) return false;
   running_ += n;
@@ -441,6 +216,7 @@ WARPWRIGHT_INLINE void batch_policy::finished(std::size_t lane_index, double now
 }
 
 WARPWRIGHT_INLINE bool batch_policy::cancel(std::uint32_t id) noexcept {
+  if (id >= items_.size()) return false;  // one that never came in
   detail::batch_item& item = items_[id];
   if (item.state == detail::batch_item::queued) {
     leave_queue(id);

@@ -93,6 +93,8 @@ class batcher_core : noncopyable {
     bool idle = false;      // it waits for `wake`; under the core's lock, as the next two
     double started = -1.0;  // -1: no batch runs
     bool named = false;     // by the watchdog
+    bool brief = false;     // the lane stays attentive in its batch
+    bool threw = false;     // the model
     atomic<long> number;    // of the thread
     event_count wake;
     class thread thread;
@@ -110,8 +112,9 @@ class batcher_core : noncopyable {
     batcher_core& core;
     array<entry> entries;
     lane* to_wake = nullptr;
-    char const* failure = nullptr;
+    char const* failure = nullptr;  // of `failed`
     bool any = false;
+    bool wakes_timer = false;
 
     void add(entry const& e) noexcept;  // under the lock
     void give_all() noexcept;
@@ -134,6 +137,7 @@ class batcher_core : noncopyable {
   void fail_all(char const* text) noexcept;
   // Under the lock:
   lane* lane_to_wake() noexcept;
+  void set_timer(double at, answers_later& answers) noexcept;
   lane const* overdue_lane(double time) noexcept;
   void empty_inbox(answers_later& answers) noexcept;
   void empty_inbox_for_lanes(answers_later& answers) noexcept;
@@ -162,12 +166,12 @@ class batcher_core : noncopyable {
     return false;
   }
 
-  batcher_values options_;
   sizes item_;
   batch_model model_;
   ticket_store* store_;
   array<int> devices_;
   batch_policy policy_;
+  batcher_values const& options_;
   lane* lanes_ = nullptr;
   std::size_t lane_count_ = 0;
   double made_ = 0.0;

@@ -22,12 +22,11 @@ WARPWRIGHT_INLINE batcher_core::batcher_core(batcher_options const& options,
                                              array<lane_source> const& lanes,
                                              latency_model const& model, batch_model run,
                                              sizes item, source_location where)
-    : options_{values_of(options)},
-      item_{item},
+    : item_{item},
       model_{std::move(run)},
       store_{nullptr},
-      policy_{options, model, lanes.size(), devices_of(lanes, devices_, where), where} {
-  if (options_.max_items == 0) options_.max_items = model.last();
+      policy_{options, model, lanes.size(), devices_of(lanes, devices_, where), where},
+      options_{policy_.options()} {
   std::size_t const bytes = item.input_bytes + item.output_bytes;
   if (options_.limit_bytes < bytes) {
     throw_invalid_argument(text{"batcher: limit_bytes of "} + options_.limit_bytes +
@@ -123,6 +122,7 @@ WARPWRIGHT_INLINE batcher_core::~batcher_core() {
 }
 
 WARPWRIGHT_INLINE void batcher_core::stop() noexcept {
+  store_->end_visits();
   {
     unique_lock<spin_lock> const lock{store_->lock()};
     closed_.store(true, memory_order::release);
@@ -182,7 +182,7 @@ WARPWRIGHT_INLINE void batcher_core::submit_blocking(ticket_slot& slot) noexcept
   for (;;) {
     answers_later later{*this};
     std::uint64_t const seen = room_.count();
-    bool const may_wait = monotonic_nanoseconds() < until;
+    bool const may_wait = monotonic_nanoseconds() < until && !is_lane();
     bool decided = false;
     double left = never;
     {
@@ -190,6 +190,7 @@ WARPWRIGHT_INLINE void batcher_core::submit_blocking(ticket_slot& slot) noexcept
       double const time = now();
       if (slot.values.deadline > 0.0) left = slot.values.deadline - (time - slot.submitted);
       decided = admit(slot, time, later, may_wait);
+      set_timer(policy_.next_expiry(), later);
     }
     later.give_all();
     if (decided) break;
@@ -201,15 +202,18 @@ WARPWRIGHT_INLINE void batcher_core::submit_blocking(ticket_slot& slot) noexcept
 
 WARPWRIGHT_INLINE void batcher_core::settle() noexcept {
   answers_later later{*this};
-  bool timer = false;
   {
     unique_lock<spin_lock> const lock{store_->lock()};
     empty_inbox_for_lanes(later);
-    timer = policy_.next_expiry() < timer_at_;
-    if (timer) timer_at_ = policy_.next_expiry();
   }
-  if (timer) timing_.notify();
   later.give_all();
+}
+
+// The timer looks at this time or before.
+WARPWRIGHT_INLINE void batcher_core::set_timer(double at, answers_later& answers) noexcept {
+  if (at >= timer_at_) return;
+  timer_at_ = at;
+  answers.wakes_timer = true;
 }
 
 // By another thread than a lane: one must be told of what is there.
@@ -234,6 +238,7 @@ WARPWRIGHT_INLINE void batcher_core::empty_inbox(answers_later& answers) noexcep
     if (!(slot.values.deadline > 0.0)) slot.submitted = time;
     static_cast<void>(admit(slot, time, answers, false));
   }
+  set_timer(policy_.next_expiry(), answers);
 }
 
 // @return false: a limit is reached, and it may wait for room
@@ -249,14 +254,15 @@ WARPWRIGHT_INLINE bool batcher_core::admit(ticket_slot& slot, double time, answe
     if (closed_.load(memory_order::relaxed)) {
       a.refused = ticket_status::closing;
     } else {
-      std::size_t const bytes = slot.values.bytes + item_.input_bytes + item_.output_bytes;
-      a = policy_.submit(slot.index, r.bytes(bytes), time);
+      std::size_t const own = item_.input_bytes + item_.output_bytes;
+      std::size_t const bytes = slot.values.bytes + own;
+      a = policy_.submit(slot.index, r.bytes(bytes < own ? ~std::size_t{0} : bytes), time);
     }
   } catch (...) {
     a.refused = ticket_status::failed;  // no memory
   }
   take_dropped(answers);
-  if (a.full && may_wait) return false;
+  if (a.full && may_wait && a.retry_after_seconds < never) return false;
   ++counts_.submitted;
   slot.leave_inbox();
   if (a.admitted) {
@@ -292,8 +298,10 @@ WARPWRIGHT_INLINE void batcher_core::answers_later::add(entry const& e) noexcept
 
 WARPWRIGHT_INLINE void batcher_core::answers_later::give_all() noexcept {
   if (to_wake != nullptr) exchange(to_wake, nullptr)->wake.notify();
+  if (exchange(wakes_timer, false)) core.timing_.notify();
   for (entry const& e : entries) {
-    bool const given = core.give(*e.slot, e.status, e.releases, e.figures, failure);
+    bool const given = core.give(*e.slot, e.status, e.releases, e.figures,
+                                 e.status == ticket_status::failed ? failure : nullptr);
     if (given && e.releases == ticket_slot::timer) {
       static_cast<void>(core.late_running_.fetch_add(1, memory_order::relaxed));
     }
@@ -333,7 +341,8 @@ WARPWRIGHT_INLINE std::size_t batcher_core::close_queue(answers_later& answers,
   }
   std::size_t const n = policy_.dropped().size();
   for (dropped_request const& d : policy_.dropped()) {
-    answers.add({store_->at(d.id), status, ticket_slot::batcher, answer_figures{}});
+    answers.add({store_->at(d.id), status, ticket_slot::batcher,
+                 answer_figures{d.waited_seconds, 0.0, 0.0}});
   }
   policy_.clear_dropped();
   return n;
@@ -364,6 +373,7 @@ WARPWRIGHT_INLINE drain_report batcher_core::drain(double seconds, source_locati
     bool ends = false;
     {
       unique_lock<spin_lock> const lock{store_->lock()};
+      policy_.end_delays();
       empty_inbox_for_lanes(later);
       closed_.store(true, memory_order::release);
       std::size_t const outstanding = policy_.queued() + policy_.running();
@@ -410,7 +420,8 @@ WARPWRIGHT_INLINE batcher_statistics batcher_core::statistics() noexcept {
   s.closing = ended(ticket_status::closing);
   s.late_running = late_running_.load(memory_order::relaxed);
   s.queued = policy_.queued();
-  s.running = policy_.running();
+  std::size_t const ended_now = s.answered + s.late + s.shed + s.cancelled + s.failed + s.closing;
+  s.running = s.submitted > s.queued + ended_now ? s.submitted - s.queued - ended_now : 0;
   s.keys = policy_.keys();
   double const time = now();
   s.elapsed_seconds = time - made_;
@@ -425,7 +436,8 @@ WARPWRIGHT_INLINE batcher_statistics batcher_core::statistics() noexcept {
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string drain_report::to_text() const {
   detail::string_builder t = detail::counted(answered, "request");
   t = t + " ended in " + detail::format_seconds(seconds) + ", " + closing +
-      " of them without an answer; " + stuck_batches + " batches still run";
+      " of them with `closing`; " + stuck_batches +
+      (stuck_batches == 1 ? " batch still runs" : " batches still run");
   return t;
 }
 

@@ -19,6 +19,8 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
+constexpr double longest_brief = 20e-3;
+
 // The lane will not look into the inbox for a while.
 WARPWRIGHT_INLINE void batcher_core::be_away() noexcept {
   static_cast<void>(attentive_.fetch_sub(1, memory_order::seq_cst));
@@ -65,15 +67,16 @@ WARPWRIGHT_INLINE void batcher_core::run_lane(lane& l) noexcept {
         seconds = decision.until < never ? decision.until - time : never;
       } else if (decision.items != 0) {
         begin_batch(l, decision, time);
+        // If it blocks in spite of that, the timer does what an attentive lane would.
+        if (l.brief) set_timer(time + longest_brief, later);
         if (policy_.queued() != 0) later.to_wake = lane_to_wake();
       }
     }
     later.give_all();
     if (decision.items != 0) {
-      bool const brief = decision.predicted_seconds < 10e-6;
-      if (!brief) be_away();
+      if (!l.brief) be_away();
       run_batch(l, decision.padded);
-      if (!brief) attentive_.fetch_add(1, memory_order::seq_cst);
+      if (!l.brief) attentive_.fetch_add(1, memory_order::seq_cst);
     } else if (idle) {
       sleep(l, seen, seconds);
     } else {
@@ -93,7 +96,8 @@ WARPWRIGHT_INLINE void batcher_core::begin_batch(lane& l, batch_decision const& 
     counts_.wait_seconds += time - l.tickets.back()->submitted;
   }
   l.started = time;
-  l.named = false;
+  l.named = l.threw = false;
+  l.brief = decision.predicted_seconds < 10e-6;
   ++counts_.batches;
   counts_.items += decision.items;
   counts_.padded_items += decision.padded;
@@ -109,7 +113,7 @@ WARPWRIGHT_INLINE void batcher_core::run_batch(lane& l, std::size_t padded) {
   {
     unique_lock<spin_lock> const lock{store_->lock()};
     time = now();
-    policy_.finished(l.index, time, ok);
+    policy_.finished(l.index, time, !l.threw);
     begin_answers();
     counts_.busy_seconds += time - l.started;
     l.started = -1.0;
@@ -141,6 +145,7 @@ WARPWRIGHT_INLINE bool batcher_core::run_range(lane& l, std::size_t first, std::
     }
     return !some_failed;
   }
+  l.threw = true;
   // What the model has enqueued may still use the lane's memory.
   bool const lost = is_sticky(discard(cudaStreamSynchronize(l.stream.get()))) ||
                     kind_of(error) == exception_kind::device_lost;
@@ -219,6 +224,9 @@ WARPWRIGHT_INLINE batcher_core::lane const* batcher_core::overdue_lane(double ti
       return &l;
     }
     if (due < timer_at_ && !l.named) timer_at_ = due;
+    if (l.started >= 0.0 && l.brief && time + longest_brief < timer_at_) {
+      timer_at_ = time + longest_brief;
+    }
   }
   return nullptr;
 }

@@ -77,7 +77,7 @@ struct rows_access<separate_rows<T>> {
 };
 
 template <class T, unsigned N>
-struct alignas(sizeof(T) * N) element_group {
+struct alignas(N == 1 ? alignof(T) : sizeof(T) * N) element_group {
   T of[N];
 };
 
@@ -88,7 +88,7 @@ struct copy_rows_kernel : kernel_base<256> {
   using from_access = rows_access<From>;
   using to_access = rows_access<To>;
   using T = typename to_access::element;
-  static constexpr unsigned group = sizeof(T) >= 16 ? 1 : 16 / sizeof(T);
+  static constexpr unsigned group = 16 % sizeof(T) == 0 ? 16 / sizeof(T) : 1;
   static constexpr unsigned groups = 4;  // a thread
 
   From from;
@@ -125,8 +125,8 @@ struct copy_rows_kernel : kernel_base<256> {
       room = static_cast<std::int64_t>(to_access::length(to, r));
       if (room > length) room = length;
     }
-    auto const past =
-        static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(target) / sizeof(T) % group);
+    auto const address = reinterpret_cast<std::uintptr_t>(target);
+    auto const past = static_cast<std::int64_t>(address / sizeof(T) % group);
     std::int64_t const first = static_cast<std::int64_t>(at - r * row_groups) * group - past;
     if (first >= room) return;
     element_group<T, group> values;
@@ -139,7 +139,9 @@ struct copy_rows_kernel : kernel_base<256> {
     }
     unsigned char* const row_mask =
         to_access::is_padded && mask != nullptr ? mask + r * width : nullptr;
-    if (first >= 0 && first + group <= room) {
+    bool const written = first >= 0 && first + group <= room &&
+                         (group == 1 || address % sizeof(T) == 0);  // as of two floats
+    if (written) {
       *reinterpret_cast<element_group<T, group>*>(target + first) = values;
       if (row_mask != nullptr && whole_mask) {
         *reinterpret_cast<element_group<unsigned char, group>*>(row_mask + first) = valid;
@@ -147,7 +149,6 @@ struct copy_rows_kernel : kernel_base<256> {
       }
       if (row_mask == nullptr) return;
     }
-    bool const written = first >= 0 && first + group <= room;
     for (unsigned i = 0; i < group; ++i) {
       std::int64_t const c = first + i;
       if (c < 0 || c >= room) continue;
@@ -168,7 +169,7 @@ void copy_rows(stream_ref stream, From const& from, To const& to, std::size_t ro
   if (rows == 0 || width == 0) return;
   if (rows > (std::size_t{1} << 40U) / width) {
     throw_invalid_argument(
-        text{"pad_rows: "} + rows + " rows of " + width + " elements; a matrix has at most 2^40",
+        text{"rows to copy: "} + rows + " of " + width + " elements; a matrix has at most 2^40",
         where);
   }
   constexpr std::size_t group = copy_rows_kernel<From, To, std::uint32_t>::group;

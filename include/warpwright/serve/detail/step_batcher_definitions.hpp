@@ -104,15 +104,40 @@ WARPWRIGHT_INLINE void step_batcher::take(sequence& s, std::size_t count) noexce
   parts_.push_back(step_part{s.id, s.slot, s.computed, count, count == s.left()});
 }
 
+// The first one that waits takes the slot and the memory of less urgent ones, if they do.
+WARPWRIGHT_INLINE void step_batcher::make_room_for_first() noexcept {
+  std::size_t place = 0;
+  while (place < order_.size() && items_[order_[place]].runs()) ++place;
+  if (place == order_.size()) return;
+  sequence const& first = items_[order_[place]];
+  std::size_t kept = resident_;
+  std::size_t growth = 0;  // of those that stay, in a step
+  bool slot = !free_slots_.empty();
+  for (std::uint32_t const i : order_) {
+    sequence const& s = items_[i];
+    if (s.runs() && s.priority < first.priority) {
+      kept -= s.computed;
+      slot = true;
+    } else if (s.generates()) {
+      ++growth;
+    }
+  }
+  std::size_t const needs = first.left() + growth;
+  if (!slot || kept + needs > options_.memory) return;
+  while ((free_slots_.empty() || resident_ + needs > options_.memory) &&
+         preempt_last(place, first.priority)) {
+  }
+}
+
 // @return false: it waits, and there is no room for it
 WARPWRIGHT_INLINE bool step_batcher::take_prompt(std::size_t place, std::size_t& budget) noexcept {
   sequence& s = items_[order_[place]];
-  // One that waits begins where all of it fits, and gives way to none of its own priority.
-  int const below = s.runs() ? max_priority : s.priority;
   std::size_t count = s.left() < budget ? s.left() : budget;
+  // One that waits begins where all of it fits.
   std::size_t const needs = s.runs() ? count : s.left();
-  if (!s.runs() && free_slots_.empty() && !preempt_last(place, below)) return false;
-  while (resident_ + planned_ + needs > options_.memory && preempt_last(place, below)) {
+  if (!s.runs() && free_slots_.empty()) return false;
+  while (s.runs() && resident_ + planned_ + needs > options_.memory &&
+         preempt_last(place, max_priority)) {
   }
   std::size_t const used = resident_ + planned_;
   std::size_t const room = used < options_.memory ? options_.memory - used : 0;
@@ -135,6 +160,14 @@ WARPWRIGHT_INLINE bool step_batcher::next() {
   planned_ = 0;
   if (order_.empty()) return false;
   for (std::uint32_t const i : order_) items_[i].planned = false;
+  for (std::size_t place = order_.size(); place-- > 0;) {
+    sequence const& s = items_[order_[place]];
+    if (s.runs() || s.tokens <= options_.memory) continue;  // it had to go, and is too long now
+    preempted_.push_back(s.id);
+    remove(place);
+  }
+  make_room_for_first();
+  if (order_.empty()) return false;
   std::size_t generates = generating();
   while (resident_ + (generates < options_.budget ? generates : options_.budget) >
          options_.memory) {

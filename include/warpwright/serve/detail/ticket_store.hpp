@@ -84,7 +84,20 @@ class ticket_store : noncopyable {
   /// @param until  a time of CLOCK_MONOTONIC, ns. @return whether there is one
   static bool wait(ticket_slot& slot, std::uint64_t until) noexcept;
 
-  /// The batcher ends, and uses no slot. Frees the store, or leaves that to the last ticket.
+  /// A ticket calls the batcher: @return false: it has ended, or is about to
+  bool begin_visit() noexcept {
+    static_cast<void>(visits_.fetch_add(1, memory_order::seq_cst));
+    if (!left_.load(memory_order::seq_cst)) return true;
+    end_visit();
+    return false;
+  }
+  void end_visit() noexcept { static_cast<void>(visits_.fetch_sub(1, memory_order::release)); }
+  /// The batcher ends: no visit begins behind this.
+  void end_visits() noexcept {
+    left_.store(true, memory_order::seq_cst);
+    for (int step = 0; visits_.load(memory_order::seq_cst) != 0; ++step) spin_wait(step);
+  }
+  /// The batcher uses no slot any more. Frees the store, or leaves that to the last ticket.
   void leave() noexcept;
 
   spin_lock& lock() noexcept { return lock_; }
@@ -109,7 +122,9 @@ class ticket_store : noncopyable {
   spin_lock free_lock_;
   ticket_slot* free_ = nullptr;
   std::size_t in_use_ = 0;
-  bool left_ = false;  // there is no batcher any more
+  bool ends_ = false;  // with the last slot in use
+  atomic<bool> left_;
+  atomic<unsigned> visits_;
   event_count answered_[shards];
 };
 

@@ -90,14 +90,14 @@ WARPWRIGHT_INLINE void ticket_store::put_back(ticket_slot& slot) noexcept {
   unique_lock<spin_lock> lock{free_lock_};
   slot.next = free_;
   free_ = &slot;
-  bool const last = --in_use_ == 0 && left_;
+  bool const last = --in_use_ == 0 && ends_;
   lock.unlock();
   if (last) delete this;
 }
 
 WARPWRIGHT_INLINE void ticket_store::leave() noexcept {
   unique_lock<spin_lock> lock{free_lock_};
-  left_ = true;
+  ends_ = true;
   bool const last = in_use_ == 0;
   lock.unlock();
   if (last) delete this;
@@ -149,6 +149,9 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string ticket_error(ticket_status status,
   if (status == ticket_status::answered) return std::string{};
   if (slot == nullptr) return text + ": no request";
   if (slot->failure != nullptr) return text + ": " + slot->failure;
+  if (status == ticket_status::failed) return text + ": no memory for it";
+  if (status == ticket_status::cancelled) return text + ": by ticket::cancel()";
+  if (status == ticket_status::closing) text += ": the batcher was drained, or its device is lost";
   answer_figures const& figures = slot->figures;
   double const deadline = slot->values.deadline;
   if (status == ticket_status::late) {
@@ -158,6 +161,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string ticket_error(ticket_status status,
   if (figures.seconds > 0.0) {
     text = text + ", " + format_seconds(figures.seconds) + " after its submission";
   }
+  if (figures.retry_after >= never) return text + ": it alone is above limit_bytes or limit_cost";
   if (figures.predicted > 0.0) {
     text = text + ", as the answer would take " + format_seconds(figures.predicted);
     if (deadline > 0.0) text = text + " and its deadline is " + format_seconds(deadline);
