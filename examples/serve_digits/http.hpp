@@ -42,7 +42,9 @@ inline void answer(ww::batcher<image, label>& server, double deadline,
 template <class Stops>
 void serve_http(ww::batcher<image, label>& server, int port, double deadline, Stops const& stops) {
   httplib::Server http;
-  http.new_task_queue = [] { return new httplib::ThreadPool(64); };
+  http.new_task_queue = [] { return new httplib::ThreadPool(256); };  // one for each connection
+  http.set_keep_alive_max_count(1000000);
+  http.set_tcp_nodelay(true);
   http.set_read_timeout(2, 0);
   http.set_payload_max_length(4096);
   http.Post("/digit", [&](httplib::Request const& request, httplib::Response& response) {

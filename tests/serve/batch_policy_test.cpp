@@ -229,6 +229,49 @@ TEST_CASE("limits of items, bytes and cost refuse, or shed the latest of the low
   CHECK(shedding.dropped()[0].id == 1);
 }
 
+TEST_CASE("nothing is shed for a request that is refused in any case") {
+  ww::batch_policy policy{
+      ww::batcher_options{}.limit_items(2).limit_bytes(100).full(ww::when_full::shed), model, 1};
+  for (std::uint32_t i = 0; i < 2; ++i) policy.submit(i, ww::request{}, 0.0);
+  ww::admission const large = policy.submit(2, ww::request{}.bytes(101).priority(7), 0.0);
+  CHECK(large.full);
+  CHECK(large.retry_after_seconds == 1e300);
+  CHECK_FALSE(policy.submit(2, ww::request{}.deadline(1e-6).priority(7), 0.0).admitted);
+  CHECK(policy.dropped().empty());
+  CHECK(policy.submit(2, ww::request{}.priority(7), 0.0).admitted);
+  CHECK(policy.dropped().size() == 1);
+}
+
+TEST_CASE("an idle lane does not wait for one whose batch may never end") {
+  ww::batch_policy policy{ww::batcher_options{}.max_items(64), model, 2};
+  for (std::uint32_t i = 0; i < 64; ++i) policy.submit(i, ww::request{}, 0.0);
+  double const seconds = policy.next(0, 0.0).predicted_seconds;
+  policy.submit(64, ww::request{}, 0.1 * seconds);
+  ww::batch_decision const first = policy.next(1, 0.1 * seconds);
+  if (first.items == 0) {
+    CHECK(first.until <= 2.0 * seconds);
+    CHECK(policy.next(1, 2.0 * seconds).items == 1);
+  }
+}
+
+TEST_CASE("the most urgent of many keys is next") {
+  ww::batch_policy policy{ww::batcher_options{}.max_items(1), model, 1};
+  constexpr std::uint32_t keys = 1000;
+  for (std::uint32_t i = 0; i < keys; ++i) {
+    double const deadline = 50.0 + 1e-3 * (i * 7919U % keys);
+    ww::request const r = ww::request{}.key(std::size_t{i}).priority(static_cast<int>(i % 3));
+    policy.submit(i, i % 2 == 0 ? r.deadline(deadline) : r, 1e-4 * i);
+  }
+  CHECK(policy.cancel(2));
+  int last = 7;
+  for (double now = 1.0; policy.queued() != 0; now += 1e-3) {
+    std::uint32_t const id = ids_of(policy, policy.next(0, now)).at(0);
+    REQUIRE(static_cast<int>(id % 3) <= last);
+    last = static_cast<int>(id % 3);
+    policy.finished(0, now + 1e-3);
+  }
+}
+
 TEST_CASE("an idle lane waits for a delay, and no longer than a deadline allows") {
   ww::batch_policy policy{ww::batcher_options{}.max_items(4).max_delay(0.1), model, 1};
   policy.submit(0, ww::request{}, 0.0);

@@ -164,6 +164,46 @@ TEST_CASE("the first deadline of a batcher is kept while its lane is busy") {
   CHECK(*running.wait() == 2);
 }
 
+TEST_CASE("the deadline of a request that an attentive lane takes is kept") {
+  for (int round = 0; round < 10; ++round) {
+    ww::stream stream;
+    gate g;
+    ww::batcher<int, int> serve{on_host.max_items(1), stream, model,
+                                [&](batch_of_int& b, ww::stream_ref s) {
+                                  if (b.inputs()[0] == 7) g.wait();
+                                  twice(b, s);
+                                }};
+    for (int i = 0; i < 20; ++i) CHECK(*serve.submit(1).wait() == 2);
+    ww::ticket<int> t = serve.submit(7, ww::request{}.deadline(20e-3));
+    CHECK(t.wait_for(5.0) == nullptr);
+    CHECK(t.status() == ww::ticket_status::late);
+    g.open();
+  }
+}
+
+TEST_CASE("a batch that was to take no time, and blocks, delays nobody") {
+  ww::stream_pool streams{ww::current_device(), 2};
+  gate g;
+  std::atomic<int> ran{0};
+  auto const brief = ww::latency_model::fit({{1, 1e-6, 2e-6, 0}, {64, 2e-6, 4e-6, 0}});
+  ww::batcher<int, int> serve{on_host.max_items(1), ww::batch_lanes{streams, 2}, brief,
+                              [&](batch_of_int& b, ww::stream_ref s) {
+                                if (b.inputs()[0] == 7) g.wait();
+                                twice(b, s);
+                                ++ran;
+                              }};
+  ww::ticket<int> const blocked = serve.submit(7);
+  g.wait_for(1);
+  { ww::ticket<int> const dropped = serve.submit(1); }
+  auto const begin = std::chrono::steady_clock::now();
+  while (ran == 0 && seconds_since(begin) < 10.0) std::this_thread::yield();
+  CHECK(ran == 1);
+  ww::ticket<int> late = serve.submit(2, ww::request{}.deadline(-1.0));
+  late.cancel();
+  CHECK(late.status() == ww::ticket_status::late);
+  g.open();
+}
+
 TEST_CASE("a second lane is woken for what the first one leaves") {
   ww::stream_pool streams{ww::current_device(), 2};
   std::atomic<int> inside{0};
@@ -389,6 +429,36 @@ TEST_CASE("behind a drain no answer is still under way") {
   CHECK(pending == 0);
 }
 
+TEST_CASE("tickets may be asked while the batcher ends") {
+  for (int round = 0; round < 50; ++round) {
+    ww::stream stream;
+    std::vector<ww::ticket<int>> tickets;
+    std::thread asks;
+    {
+      ww::batcher<int, int> serve{on_host, stream, model, twice};
+      for (int i = 0; i < 20; ++i) tickets.push_back(serve.submit(i));
+      asks = std::thread{[&] {
+        for (ww::ticket<int>& t : tickets) {
+          while (t.status() == ww::ticket_status::pending) t.cancel();
+        }
+      }};
+    }
+    asks.join();
+  }
+}
+
+TEST_CASE("a drain ends the delays, and a request above a limit is refused without a wait") {
+  ww::stream stream;
+  ww::batcher<int, int> serve{on_host.max_items(4).max_delay(60.0).limit_cost(2.0).max_block(60.0),
+                              stream, model, twice};
+  ww::ticket<int> waits = serve.submit(1);
+  ww::ticket<int> const large = serve.submit(1, ww::request{}.cost(3.0));
+  CHECK_THAT(large.error(), contains("it alone is above limit_bytes or limit_cost"));
+  CHECK(large.retry_after() == 1e300);
+  CHECK(serve.drain(30.0).closing == 0);
+  CHECK(*waits.wait() == 2);
+}
+
 TEST_CASE("a drain that is too short answers with closing, also what runs") {
   ww::stream stream;
   gate g;
@@ -519,4 +589,5 @@ TEST_CASE("several threads submit, cancel, wait and drop, and each request ends 
   ww::batcher_statistics const s = serve.statistics();
   CHECK(s.submitted == submitted);
   CHECK(s.answered + s.late + s.shed + s.cancelled + s.failed == submitted);
+  CHECK(s.running == 0);
 }

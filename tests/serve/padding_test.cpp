@@ -19,6 +19,13 @@ struct wide {
   double a, b;
   friend bool operator==(wide const& x, wide const& y) { return x.a == y.a && x.b == y.b; }
 };
+struct triple {  // 12 bytes
+  float a, b, c;
+  friend bool operator==(triple const& x, triple const& y) { return x.a == y.a && x.c == y.c; }
+};
+struct pair {  // aligned to half of its size
+  float a, b;
+};
 template <class T>
 T value_of(std::uint64_t i) {
   return static_cast<T>(i);
@@ -26,6 +33,11 @@ T value_of(std::uint64_t i) {
 template <>
 wide value_of<wide>(std::uint64_t i) {
   return {static_cast<double>(i), -1.0};
+}
+
+template <>
+triple value_of<triple>(std::uint64_t i) {
+  return {static_cast<float>(i), 0.0F, -1.0F};
 }
 
 struct fixture {
@@ -105,6 +117,18 @@ TEST_CASE("rows are padded, masked and unpadded, whatever their type, width and 
   check_type<float>(f, random);
   check_type<double>(f, random);
   check_type<wide>(f, random);
+  check_type<triple>(f, random);
+}
+
+TEST_CASE("elements may lie at addresses that are no multiple of their size") {
+  fixture f;
+  auto const packed = f.to_device<pair>({{1, 2}, {3, 4}, {5, 6}});
+  auto const offsets = f.to_device<std::int32_t>({0, 3});
+  ww::device_buffer<float> matrix{f.pool, f.stream, 20};
+  auto* const shifted = reinterpret_cast<pair*>(matrix.data() + 1);
+  ww::pad_rows(f.stream, ww::packed_rows<pair>{packed.data(), offsets.data()},
+               ww::padded_rows<pair>{shifted, 8}, 1, pair{0, 0});
+  CHECK(f.to_host(matrix.data() + 1, 7) == std::vector<float>{1, 2, 3, 4, 5, 6, 0});
 }
 
 TEST_CASE("rows in memory of their own are padded and packed") {

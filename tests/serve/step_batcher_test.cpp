@@ -230,3 +230,37 @@ TEST_CASE("a sequence that outgrows the memory ends, one that cannot fit is refu
     CHECK_THROWS_AS((ww::step_batcher{o, model()}), std::invalid_argument);
   }
 }
+
+TEST_CASE("a sequence that had to go and is too long for the memory then ends") {
+  ww::step_batcher steps{ww::step_batcher_options{}.memory(20), model()};
+  steps.add(1, 15);
+  while (steps.resident_tokens() != 20) {
+    REQUIRE(steps.next());
+    steps.done(0.0);
+  }
+  steps.add(2, 5, 1);
+  REQUIRE(steps.next());
+  CHECK(steps.preempted().size() == 1);
+  steps.done(0.0);
+  CHECK(steps.finish(2));
+  CHECK_FALSE(steps.next());
+  CHECK(steps.preempted().size() == 1);
+  CHECK(steps.waiting() == 0);
+}
+
+TEST_CASE("a more urgent sequence takes the slot or the memory of one that generates") {
+  for (bool const for_slot : {true, false}) {
+    ww::step_batcher_options const o;
+    ww::step_batcher steps{for_slot ? o.slots(1) : o.memory(1000), model()};
+    steps.add(1, 400);
+    while (steps.resident_tokens() < 402) {
+      REQUIRE(steps.next());
+      steps.done(0.0);
+    }
+    steps.add(2, 700, 7);
+    REQUIRE(steps.next());
+    REQUIRE(steps.part_count() == 1);
+    CHECK(steps.parts()[0].id == 2);
+    CHECK(steps.preempted()[0] == 1);
+  }
+}
