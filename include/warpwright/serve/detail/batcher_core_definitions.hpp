@@ -167,12 +167,17 @@ WARPWRIGHT_INLINE ticket_slot* batcher_core::submit(void const* input, request c
     return slot;
   }
   if (slot->values.deadline > 0.0) slot->submitted = now();
+  // Beyond it who submits helps, so that requests do not come in faster than they are decided on.
+  constexpr unsigned deepest = 256;
   ticket_slot* head = inbox_.load(memory_order::relaxed);
+  unsigned depth = 1;
   do {
     slot->next = head;
+    if (head != nullptr) depth = head->depth.load(memory_order::relaxed) + 1;
+    slot->depth.store(depth, memory_order::relaxed);
   } while (!inbox_.compare_exchange_weak(head, slot, memory_order::seq_cst, memory_order::relaxed));
   // Where a lane looks soon, it decides, or who asks how the request ended.
-  if (attentive_.load(memory_order::seq_cst) == 0) settle();
+  if (depth >= deepest || attentive_.load(memory_order::seq_cst) == 0) settle();
   return slot;
 }
 

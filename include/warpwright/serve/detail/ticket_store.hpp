@@ -43,6 +43,7 @@ struct ticket_slot {
   std::uint32_t index = 0;
   ticket_store* store = nullptr;
   ticket_slot* next = nullptr;  // in the list of free ones, or in the inbox
+  atomic<unsigned> depth;       // of the inbox, with it
   char* input = nullptr;
   char* output = nullptr;
   char* failure = nullptr;  // a text of malloc(), of `failed`
