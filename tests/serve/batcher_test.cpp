@@ -173,6 +173,7 @@ TEST_CASE("the deadline of a request that an attentive lane takes is kept") {
                                   if (b.inputs()[0] == 7) g.wait();
                                   twice(b, s);
                                 }};
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the timer waits by then
     for (int i = 0; i < 20; ++i) CHECK(*serve.submit(1).wait() == 2);
     ww::ticket<int> t = serve.submit(7, ww::request{}.deadline(20e-3));
     CHECK(t.wait_for(5.0) == nullptr);
