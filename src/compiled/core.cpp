@@ -9,5 +9,6 @@
 #include <warpwright/core/detail/device/stream_definitions.hpp>
 #include <warpwright/core/detail/error/error_definitions.hpp>
 #include <warpwright/core/detail/launch/kernel_launch_definitions.hpp>
+#include <warpwright/core/detail/tensor_list_definitions.hpp>
 #include <warpwright/core/detail/text/kernel_label_definitions.hpp>
 #include <warpwright/core/detail/text/text_definitions.hpp>

@@ -147,7 +147,7 @@ limit_for() {
     use_mixed_compiled) limit=7.00 ;;
     warpwright/tune.hpp | warpwright/tune/chooser.hpp | warpwright/tune/stored_tuner.hpp)
       limit=$limit_of_store ;;
-    warpwright/serve.hpp | warpwright/serve/batcher.hpp | \
+    warpwright/serve.hpp | warpwright/serve/batcher.hpp | warpwright/train/optimizers.hpp | \
       warpwright/observe/trace.hpp | \
       warpwright/tune/batch_tuner.hpp | warpwright/tune/tuning_pool.hpp | warpwright/graph/graph_cache.hpp | warpwright/stream/prefetch.hpp | \
       warpwright/stream/collect.hpp | warpwright/stream/run_in_batches.hpp) limit=$limit_of_tuner ;;
@@ -157,7 +157,7 @@ limit_for() {
       warpwright/tune/report.hpp | warpwright/tune/tuning_store.hpp | warpwright/kernel/explain.hpp | \
       warpwright/kernel/reduce_matrix.hpp | warpwright/observe/monitor.hpp | warpwright/observe/step_timer.hpp | \
       warpwright/observe/sync_watch.hpp | warpwright/serve/batch_policy.hpp | \
-      warpwright/serve/step_batcher.hpp) limit=$limit_of_sum ;;
+      warpwright/serve/step_batcher.hpp | warpwright/train/loss_scaler.hpp) limit=$limit_of_sum ;;
     warpwright/observe.hpp | warpwright/warpwright.hpp) limit=$limit_of_all ;;
     *) limit=$limit_of_one ;;
   esac

@@ -15,69 +15,6 @@ WARPWRIGHT_BEGIN
 
 namespace ew::detail {
 
-// IEEE binary16 from binary32, to nearest even, as cvt.rn.f16.f32: NaN becomes 0x7fff.
-WARPWRIGHT_HOST_DEVICE inline std::uint16_t half_from_float(float value) {
-#if defined(__CUDA_ARCH__)
-  std::uint16_t bits;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
-  return bits;
-#else
-  return nearest_small_float<__half>(value);
-#endif
-}
-
-WARPWRIGHT_HOST_DEVICE inline float float_from_half(std::uint16_t bits) {
-#if defined(__CUDA_ARCH__)
-  float value;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-  return value;
-#else
-  std::uint32_t const sign = (bits & 0x8000U) << 16U;
-  std::uint32_t const rest = bits & 0x7fffU;
-  if (rest >= 0x7c00U) return bit_copy<float>(sign | 0x7f800000U | (rest & 0x3ffU) << 13U);
-  if (rest >= 0x400U) return bit_copy<float>(sign | ((rest << 13U) + (112U << 23U)));
-  float const magnitude = static_cast<float>(rest) * 0x1p-24F;  // exact
-  return sign != 0 ? -magnitude : magnitude;
-#endif
-}
-
-// bfloat16 from binary32, to nearest even, as cvt.rn.bf16.f32: NaN becomes 0x7fff.
-WARPWRIGHT_HOST_DEVICE inline std::uint16_t bfloat16_from_float(float value) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  std::uint16_t bits;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
-  return bits;
-#else
-  std::uint32_t const all = bit_copy<std::uint32_t>(value);
-  if ((all & 0x7fffffffU) > 0x7f800000U) return 0x7fffU;
-  return static_cast<std::uint16_t>((all + 0x7fffU + ((all >> 16U) & 1U)) >> 16U);
-#endif
-}
-
-WARPWRIGHT_HOST_DEVICE inline float float_from_bfloat16(std::uint16_t bits) {
-  return bit_copy<float>(static_cast<std::uint32_t>(bits) << 16U);
-}
-
-// Two values in one word, `low` in the lower half: one instruction where the hardware has it.
-WARPWRIGHT_HOST_DEVICE inline std::uint32_t half_pair_from_floats(float low, float high) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  std::uint32_t bits;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
-  return bits;
-#else
-  return half_from_float(low) | static_cast<std::uint32_t>(half_from_float(high)) << 16U;
-#endif
-}
-WARPWRIGHT_HOST_DEVICE inline std::uint32_t bfloat16_pair_from_floats(float low, float high) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  std::uint32_t bits;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
-  return bits;
-#else
-  return bfloat16_from_float(low) | static_cast<std::uint32_t>(bfloat16_from_float(high)) << 16U;
-#endif
-}
-
 /// An element type: `bits` is its representation in memory, `value` the type it is computed in. A
 /// type with `packs_pairs` has encode_pair(low, high), which encodes two neighbours at once.
 template <class T, class = void>
