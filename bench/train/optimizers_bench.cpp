@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A step of AdamW for 200 tensors of 100 M parameters in bfloat16 with float copies: unscaled,
-// checked, clipped by the norm, with the loss scale. Beside it a copy of the same bytes.
+// checked, clipped by the norm, with the loss scale. The average of float parameters; gradients in
+// bfloat16 added to their mean. Beside them a copy of as many bytes as AdamW moves.
 // bench/train/torch_optimizers.py times PyTorch's on the same sizes.
 #include <warpwright/core/device.hpp>
 #include <warpwright/graph/graph_replay.hpp>
 #include <warpwright/kernel/evaluate.hpp>
 #include <warpwright/memory.hpp>
+#include <warpwright/train/gradients.hpp>
 #include <warpwright/train/optimizers.hpp>
 
 #include <benchmark/benchmark.h>
@@ -98,6 +100,24 @@ void adamw(benchmark::State& state) {
   });
 }
 
+void ema(benchmark::State& state) {
+  ww::stream const stream;
+  ww::memory_pool pool{ww::current_device()};
+  arrays<float> const p{pool, stream};
+  ww::ema average{pool, stream, p.list, 0.999F};
+  time_steps(state, stream, 12.0 * static_cast<double>(parameters),
+             [&] { average.update(stream); });
+}
+
+void accumulate(benchmark::State& state) {
+  ww::stream const stream;
+  ww::memory_pool pool{ww::current_device()};
+  arrays<__nv_bfloat16> const g{pool, stream};
+  ww::gradient_accumulator sum{pool, stream, g.list};
+  time_steps(state, stream, 10.0 * static_cast<double>(parameters),
+             [&] { sum.add(stream, g.list, 64.0); });
+}
+
 void copy(benchmark::State& state) {
   ww::stream const stream;
   ww::memory_pool pool{ww::current_device()};
@@ -119,4 +139,6 @@ BENCHMARK_TEMPLATE(adamw, __nv_bfloat16, __nv_bfloat16)
     ->UseManualTime();
 BENCHMARK_TEMPLATE(adamw, __nv_bfloat16, float)->ArgName("captured")->Arg(0)->UseManualTime();
 BENCHMARK_TEMPLATE(adamw, float, float)->ArgName("captured")->Arg(0)->UseManualTime();
+BENCHMARK(ema)->UseManualTime();
+BENCHMARK(accumulate)->UseManualTime();
 BENCHMARK(copy)->UseManualTime();

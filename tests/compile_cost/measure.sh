@@ -147,7 +147,8 @@ limit_for() {
     use_mixed_compiled) limit=7.00 ;;
     warpwright/tune.hpp | warpwright/tune/chooser.hpp | warpwright/tune/stored_tuner.hpp)
       limit=$limit_of_store ;;
-    warpwright/serve.hpp | warpwright/serve/batcher.hpp | warpwright/train/optimizers.hpp | \
+    warpwright/serve.hpp | warpwright/serve/batcher.hpp | warpwright/train/gradients.hpp | \
+      warpwright/train/optimizers.hpp | \
       warpwright/observe/trace.hpp | \
       warpwright/tune/batch_tuner.hpp | warpwright/tune/tuning_pool.hpp | warpwright/graph/graph_cache.hpp | warpwright/stream/prefetch.hpp | \
       warpwright/stream/collect.hpp | warpwright/stream/run_in_batches.hpp) limit=$limit_of_tuner ;;

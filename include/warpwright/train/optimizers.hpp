@@ -10,6 +10,7 @@
 #pragma once
 
 #include <warpwright/core/detail/options.hpp>
+#include <warpwright/train/detail/average_kernels.hpp>
 #include <warpwright/train/detail/optimizer_core.hpp>
 #include <warpwright/train/detail/optimizer_kernels.hpp>
 #include <warpwright/train/loss_scaler.hpp>
@@ -157,8 +158,8 @@ class optimizer {
   /// **Stream:** ordered on `stream`; does not block.
   /// **Capture:** legal; a replay reads the gradients at the same addresses, and goes on from the
   /// state that it finds: the number of the step, the schedule, the moments.
-  /// **Cost:** two kernels; in a capture, and where gradients have moved, one more for each 400
-  /// tensors.
+  /// **Cost:** two kernels; in a capture and behind it, and where gradients have moved, one more
+  /// for each 400 tensors.
   void step(stream_ref stream, tensor_list const& gradients,
             source_location where = source_location::current()) {
     run(stream, gradients, nullptr, {}, where);
@@ -187,22 +188,7 @@ class optimizer {
   void run(stream_ref stream, tensor_list const& gradients, detail::loss_scaler_state* scaler,
            detail::loss_scaler_values const& scaling, source_location where) {
     using namespace detail;
-    if (core_.must_bind(gradients, stream, where)) {
-      for (std::size_t first = 0; first < gradients.size(); first += bind_kernel::most) {
-        bind_kernel bind;
-        bind.tensors = core_.view().tensors + first;
-        std::size_t const left = gradients.size() - first;
-        bind.count =
-            static_cast<std::uint32_t>(left < bind_kernel::most ? left : bind_kernel::most);
-        for (std::uint32_t i = 0; i < bind.count; ++i) {
-          bind.gradients[i] = gradients[first + i].data;
-          bind.types[i] = gradients[first + i].type;
-        }
-        launch_blocks(stream, (bind.count + train_threads - 1) / train_threads, train_threads, bind,
-                      Rule::name, where);
-      }
-      core_.set_bound(gradients);
-    }
+    bind_gradients(core_, stream, gradients, Rule::name, where);
     optimizer_view const view = core_.view();
     if (view.chunks == 0) return;
     measure_kernel measure{
@@ -214,6 +200,57 @@ class optimizer {
                   where);
   }
 
+  detail::optimizer_core core_;
+};
+
+/// The exponential moving average of parameters, in float: a = decay * a + (1 - decay) * p.
+///
+/// @pre the parameters and the pool outlive it; parameters do not move
+/// **Threads:**, **Stream:** as optimizer
+class ema {
+ public:
+  /// The averages begin as the parameters are.
+  /// @param decay  0 to below 1
+  /// @throws as optimizer. **Stream:** blocks until `stream` has come here. **Capture:** not legal.
+  template <class Pool>
+  ema(Pool& pool, stream_ref stream, tensor_list const& parameters, float decay,
+      source_location where = source_location::current())
+      : decay_{decay} {
+    detail::optimizer_values values;
+    values.first_decay = decay;
+    values.stochastic_rounding = true;  // no masters
+    core_.add_group(parameters, values, where);
+    core_.allocate(device_buffer<unsigned char>{pool, stream, core_.plan(1, where), where}, stream,
+                   where);
+    move(stream, 1.0, where);
+  }
+  /// Takes the parameters as they are now.
+  /// **Stream:** ordered on `stream`. **Capture:** legal. **Cost:** one kernel.
+  void update(stream_ref stream, source_location where = source_location::current()) {
+    move(stream, 1.0 - static_cast<double>(decay_), where);
+  }
+  /// @return the averages, float32, by the names of the parameters
+  [[nodiscard]] tensor_list averages() const {
+    tensor_list list;
+    core_.add_first(list);
+    return list;
+  }
+  /// Adds them to what a checkpoint saves and restores.
+  void add_to(tensor_list& list, std::string const& prefix = "ema") const {
+    core_.add_to(list, prefix);
+  }
+
+ private:
+  void move(stream_ref stream, double share, source_location where) {
+    detail::optimizer_view const view = core_.view();
+    if (view.chunks == 0) return;
+    detail::launch_blocks(
+        stream, view.chunks, detail::train_threads,
+        detail::mean_kernel{{}, view, core_.ticket(), false, false, share, nullptr},
+        "warpwright::ema", where);
+  }
+
+  float decay_;
   detail::optimizer_core core_;
 };
 

@@ -41,6 +41,8 @@ class optimizer_core {
   [[nodiscard]] unsigned* ticket() const noexcept { return ticket_; }
   [[nodiscard]] float clip() const noexcept { return groups_[0].clip; }
   void add_to(tensor_list& list, std::string const& prefix) const;
+  /// Adds the first moments, by the names of the parameters.
+  void add_first(tensor_list& list) const;
 
  private:
   // A part of the memory.
@@ -59,6 +61,7 @@ class optimizer_core {
   array<optimizer_values> groups_;
   array<void const*> bound_;
   array<element_type> bound_types_;
+  bool captured_ = false;  // replays change the table, too
   unsigned moments_ = 0;
   std::size_t used_ = 0;
   std::uint32_t chunks_ = 0;

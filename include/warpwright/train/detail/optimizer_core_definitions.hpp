@@ -154,14 +154,15 @@ WARPWRIGHT_INLINE bool optimizer_core::is_bound(tensor_list const& gradients) co
 
 WARPWRIGHT_INLINE bool optimizer_core::must_bind(tensor_list const& gradients, stream_ref stream,
                                                  source_location where) {
-  // A graph brings the addresses that it was captured with.
-  if (is_bound(gradients)) return stream.is_capturing(where);
-  bound_.clear();
   if (gradients.size() != parameters_.size()) {
     throw_invalid_argument(text{"optimizer: "} + gradients.size() + " gradients for " +
                                parameters_.size() + " parameters; give one for each",
                            where);
   }
+  // A graph brings the addresses that it was captured with, so that one cannot know what is there.
+  captured_ = captured_ || stream.is_capturing(where);
+  if (is_bound(gradients)) return captured_;
+  bound_.clear();
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     tensor const& g = gradients[i];
     tensor const& p = parameters_[i];
@@ -182,6 +183,12 @@ WARPWRIGHT_INLINE void optimizer_core::set_bound(tensor_list const& gradients) {
   for (tensor const& g : gradients) {
     bound_.push_back(g.data);
     bound_types_.push_back(g.type);
+  }
+}
+
+WARPWRIGHT_INLINE void optimizer_core::add_first(tensor_list& list) const {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    list.add(parameters_[i].name, tensors_[i].first, tensors_[i].moment_type, parameters_[i].shape);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <warpwright/core/detail/launch/block_reduce.hpp>
 #include <warpwright/core/launch.hpp>
+#include <warpwright/train/detail/optimizer_core.hpp>
 #include <warpwright/train/detail/optimizer_state.hpp>
 #include <warpwright/train/detail/typed_elements.hpp>
 
@@ -211,6 +212,25 @@ struct masters_kernel : kernel_base<train_threads> {
     });
   }
 };
+
+/// Writes where the gradients are into the table.
+inline void bind_gradients(optimizer_core& core, stream_ref stream, tensor_list const& gradients,
+                           char const* name, source_location where) {
+  if (!core.must_bind(gradients, stream, where)) return;
+  for (std::size_t first = 0; first < gradients.size(); first += bind_kernel::most) {
+    bind_kernel bind;
+    bind.tensors = core.view().tensors + first;
+    std::size_t const left = gradients.size() - first;
+    bind.count = static_cast<std::uint32_t>(left < bind_kernel::most ? left : bind_kernel::most);
+    for (std::uint32_t i = 0; i < bind.count; ++i) {
+      bind.gradients[i] = gradients[first + i].data;
+      bind.types[i] = gradients[first + i].type;
+    }
+    launch_blocks(stream, (bind.count + train_threads - 1) / train_threads, train_threads, bind,
+                  name, where);
+  }
+  core.set_bound(gradients);
+}
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 }  // namespace detail

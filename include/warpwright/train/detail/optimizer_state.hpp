@@ -77,7 +77,8 @@ struct optimizer_state {
   std::uint32_t skips;  // whether this step is
   float norm;           // of the unscaled gradients, before they are clipped
   float factor;         // of the gradients
-  std::uint32_t reserved[3];
+  std::uint32_t reserved;
+  double items;  // of a mean of gradients
 };
 
 /// A tensor of an optimizer, on the device.
