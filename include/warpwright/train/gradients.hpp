@@ -28,15 +28,16 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 ///
 /// @pre the pool outlives it
 /// **Threads:** one at a time. **Stream:** use it on one stream, or order the streams.
-class gradient_accumulator {
+template <class Kernel>
+class mean_of_gradients {
  public:
   /// @param gradients  float32, float16 or bfloat16; their names and shapes count
   /// @throws std::invalid_argument      for a tensor of another type
   /// @throws out_of_memory, cuda_error  when there is no memory, or a copy fails
   /// **Stream:** blocks until `stream` has come here. **Capture:** not legal.
   template <class Pool>
-  gradient_accumulator(Pool& pool, stream_ref stream, tensor_list const& gradients,
-                       source_location where = source_location::current()) {
+  mean_of_gradients(Pool& pool, stream_ref stream, tensor_list const& gradients,
+                    source_location where = source_location::current()) {
     detail::optimizer_values values;
     values.stochastic_rounding = true;  // no masters
     core_.add_group(gradients, values, where);
@@ -88,13 +89,14 @@ class gradient_accumulator {
     detail::optimizer_view const view = core_.view();
     if (view.chunks == 0) return;
     detail::launch_blocks(stream, view.chunks, detail::train_threads,
-                          detail::mean_kernel{{}, view, core_.ticket(), true, true, weight, items},
-                          name, where);
+                          Kernel{{}, view, core_.ticket(), true, true, weight, items}, name, where);
   }
 
   detail::optimizer_core core_;
   tensor_list means_;
 };
+
+using gradient_accumulator = mean_of_gradients<detail::mean_kernel>;
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 

@@ -207,14 +207,15 @@ class optimizer {
 ///
 /// @pre the parameters and the pool outlive it; parameters do not move
 /// **Threads:**, **Stream:** as optimizer
-class ema {
+template <class Kernel>
+class mean_of_parameters {
  public:
   /// The averages begin as the parameters are.
   /// @param decay  0 to below 1
   /// @throws as optimizer. **Stream:** blocks until `stream` has come here. **Capture:** not legal.
   template <class Pool>
-  ema(Pool& pool, stream_ref stream, tensor_list const& parameters, float decay,
-      source_location where = source_location::current())
+  mean_of_parameters(Pool& pool, stream_ref stream, tensor_list const& parameters, float decay,
+                     source_location where = source_location::current())
       : decay_{decay} {
     detail::optimizer_values values;
     values.first_decay = decay;
@@ -244,15 +245,16 @@ class ema {
   void move(stream_ref stream, double share, source_location where) {
     detail::optimizer_view const view = core_.view();
     if (view.chunks == 0) return;
-    detail::launch_blocks(
-        stream, view.chunks, detail::train_threads,
-        detail::mean_kernel{{}, view, core_.ticket(), false, false, share, nullptr},
-        "warpwright::ema", where);
+    detail::launch_blocks(stream, view.chunks, detail::train_threads,
+                          Kernel{{}, view, core_.ticket(), false, false, share, nullptr},
+                          "warpwright::ema", where);
   }
 
   float decay_;
   detail::optimizer_core core_;
 };
+
+using ema = mean_of_parameters<detail::mean_kernel>;
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 

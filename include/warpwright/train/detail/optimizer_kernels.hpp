@@ -214,14 +214,16 @@ struct masters_kernel : kernel_base<train_threads> {
 };
 
 /// Writes where the gradients are into the table.
-inline void bind_gradients(optimizer_core& core, stream_ref stream, tensor_list const& gradients,
-                           char const* name, source_location where) {
+/// @tparam Bind  bind_kernel: compiled where it is called, with nvcc
+template <class Bind = bind_kernel>
+void bind_gradients(optimizer_core& core, stream_ref stream, tensor_list const& gradients,
+                    char const* name, source_location where) {
   if (!core.must_bind(gradients, stream, where)) return;
-  for (std::size_t first = 0; first < gradients.size(); first += bind_kernel::most) {
-    bind_kernel bind;
+  for (std::size_t first = 0; first < gradients.size(); first += Bind::most) {
+    Bind bind;
     bind.tensors = core.view().tensors + first;
     std::size_t const left = gradients.size() - first;
-    bind.count = static_cast<std::uint32_t>(left < bind_kernel::most ? left : bind_kernel::most);
+    bind.count = static_cast<std::uint32_t>(left < Bind::most ? left : Bind::most);
     for (std::uint32_t i = 0; i < bind.count; ++i) {
       bind.gradients[i] = gradients[first + i].data;
       bind.types[i] = gradients[first + i].type;
