@@ -311,7 +311,7 @@ TEST_CASE("gradients may move from step to step, and a graph brings its own") {
   a.set(0, std::vector<double>(1000, 1.0));
   b.set(0, std::vector<double>(1000, 100.0));
   ww::sgd optimizer{f.pool, f.stream, p.list, ww::sgd_options{}.rate(1.0F).momentum(0.0F)};
-  ww::graph_replay graph;
+  ww::graph_replay graph{0};
   auto const with_a = [&](ww::stream_ref s) { optimizer.step(s, a.list); };
   optimizer.step(f.stream, a.list);
   graph.run(f.stream, with_a);
@@ -382,6 +382,9 @@ TEST_CASE("options and tensors that are not allowed are refused with what is wro
                ww::adamw{f.pool, f.stream, overlapping};
              }),
              contains("parameters 'a' and 'b' overlap"));
+  ww::tensor_list adjacent;
+  adjacent.add("a", data, 2).add("b", data + 2, 2);
+  CHECK(error([&] { ww::adamw{f.pool, f.stream, adjacent}; }) == "none");
   ww::tensor_list integers;
   integers.add("ids", reinterpret_cast<std::int32_t*>(data), 4);
   CHECK_THAT(error([&] {
