@@ -67,11 +67,11 @@ TEST_CASE("a second signal ends the process, also of the other kind, and behind 
 }
 
 TEST_CASE("handlers are those from before when it ends") {
-  { ww::stop_signal const stop{{SIGUSR1}}; }
+  { ww::stop_signal const stop{SIGUSR1}; }
   struct sigaction now;
   REQUIRE(::sigaction(SIGUSR1, nullptr, &now) == 0);
   CHECK(now.sa_handler == SIG_DFL);
-  ww::stop_signal stop{{SIGUSR1}};
+  ww::stop_signal stop{SIGUSR1};
   CHECK_FALSE(stop.requested());
 }
 
@@ -109,12 +109,12 @@ TEST_CASE("ranks stop together: when their function says so, and not before") {
 }
 
 TEST_CASE("what cannot be is refused") {
-  CHECK_THROWS_WITH((ww::stop_signal{{SIGKILL}}), Catch::Contains("signal 9 cannot be handled"));
+  CHECK_THROWS_WITH((ww::stop_signal{SIGKILL}), Catch::Contains("signal 9 cannot be handled"));
   for (double const limit : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()}) {
     CHECK_THROWS_AS((ww::stop_signal{{}, ww::stop_options{}.time_limit(limit)}),
                     std::invalid_argument);
   }
-  ww::stop_signal const first{{SIGTERM}};
-  CHECK_THROWS_WITH((ww::stop_signal{{SIGTERM}}),
+  ww::stop_signal const first{SIGTERM};
+  CHECK_THROWS_WITH((ww::stop_signal{SIGTERM}),
                     Catch::Contains("there is one in this process already"));
 }
