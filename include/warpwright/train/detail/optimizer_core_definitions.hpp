@@ -89,7 +89,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::size_t optimizer_core::plan(unsigned mome
     t.whole = has_quads(reinterpret_cast<std::uintptr_t>(t.parameter));
     state_places places;
     if (needs_master) places.master = take(t.size * sizeof(float));
-    places.first = take(t.size * size_of(t.moment_type));
+    if (moments > 0) places.first = take(t.size * size_of(t.moment_type));
     if (moments > 1) places.second = take(t.size * size_of(t.moment_type));
     places_.push_back(places);
   }
