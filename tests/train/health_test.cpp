@@ -43,6 +43,10 @@ TEST_CASE("a value far from those before it is an outlier, and does not move the
   CHECK(spiked.last_outlier == 201);
   CHECK(spiked.not_finite == 2);
   CHECK(spiked.mean == Approx(usual.mean).margin(0.5));
+  CHECK(spiked.mean > usual.mean + 0.1F);
+  std::vector<float> early(values.begin(), values.begin() + 8);  // a quarter of the window
+  early.push_back(100.0F);
+  CHECK(series_of(early).outliers == 1);
 }
 
 TEST_CASE("the first values, a constant, a slow change and a new level are well in the end") {
