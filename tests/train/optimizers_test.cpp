@@ -236,7 +236,7 @@ TEST_CASE(
   CHECK(scaler.status(f.stream).skipped == 2);
   CHECK_THROWS_WITH(scaler.check(f.stream),
                     Catch::Contains("the gradient 't1' is not finite, and the scale is at its "
-                                    "floor of 2; 1 steps in a row had no effect"));
+                                    "floor of 2; 1 step in a row had no effect"));
   std::uint32_t steps = 9;
   ww::check(cudaMemcpy(&steps, optimizer.steps(), 4, cudaMemcpyDeviceToHost), "cudaMemcpy");
   CHECK(steps == 0);

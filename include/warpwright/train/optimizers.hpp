@@ -174,7 +174,7 @@ class optimizer {
   }
 
   /// @return the norm of the gradients of the last step, unscaled and before they were clipped, in
-  ///   device memory
+  ///   device memory; 0 where neither clip() nor a loss_scaler needs it
   [[nodiscard]] float const* gradient_norm() const noexcept { return &core_.view().state->norm; }
   /// @return steps that were not skipped, in device memory
   [[nodiscard]] std::uint32_t const* steps() const noexcept { return &core_.view().state->steps; }

@@ -53,8 +53,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void loss_scaler::check(stream_ref stream,
   throw std::runtime_error{
       (detail::text{"loss_scaler: the gradient '"} + s.tensor.c_str() +
        "' is not finite, and the scale is at its floor of " + static_cast<double>(s.scale) + "; " +
-       s.at_floor +
-       " steps in a row had no effect: look for a NaN in the data, the loss or the weights")
+       s.at_floor + (s.at_floor == 1 ? " step" : " steps") +
+       " in a row had no effect: look for a NaN in the data, the loss or the weights")
           .c_str()};
 }
 

@@ -42,7 +42,8 @@ inline void request_stop(int reason) noexcept {
   errno = error;
 }
 
-extern "C" inline void warpwright_stop_handler(int signal) {
+// Not extern "C": both runtimes may be in a program, each with a state of its own.
+inline void handle_stop(int signal) {
   if (the_stop_state().signals.fetch_add(1, memory_order::acq_rel) > 0) {
     ::signal(signal, SIG_DFL);
     ::raise(signal);
@@ -81,7 +82,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE stop_signal::stop_signal(std::initializer_list
   }
   struct sigaction action;
   std::memset(&action, 0, sizeof action);
-  action.sa_handler = &detail::warpwright_stop_handler;
+  action.sa_handler = &detail::handle_stop;
   action.sa_flags = SA_RESTART;
   for (int const signal : signals) {
     if (::sigaction(signal, &action, &before_[installed_]) != 0) {
