@@ -103,7 +103,10 @@ struct faulty_files {
             [](void* context, char const* from, char const* to) {
               return refuse(context, rename) ? -1 : std::rename(from, to);
             },
-            [](void*, char const* path) { return std::remove(path); }};
+            [](void*, char const* path) { return std::remove(path); },
+            stdio_operations.read,
+            stdio_operations.sync,
+            stdio_operations.sync_folder};
   }
 };
 

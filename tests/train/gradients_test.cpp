@@ -137,3 +137,75 @@ TEST_CASE("items and gradients that are not allowed are refused") {
   }
   CHECK_THROWS_AS(sum.add(f.stream, ww::tensor_list{}, 1.0), std::invalid_argument);
 }
+
+TEST_CASE(
+    "memory that jumps in the middle: every item counts once, with at most two retries a jump") {
+  unsigned const seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937 random{seed};
+  fixture f;
+  ww::tensor_list list;
+  list.add("a", f.memory.data(), 10);
+  ww::gradient_accumulator sum{f.pool, f.stream, list};
+  ww::batch_plan const plan =
+      ww::batch_planner{}.global_batch(96).largest_micro_batch(32).allow_ragged().plan();
+  ww::micro_batches parts{plan};
+  std::size_t fits = 32;
+  std::size_t jumps = 0;
+  std::size_t retries = 0;
+  for (int step = 0; step < 1000; ++step) {
+    if (random() % 50 == 0) {  // down to a quarter, or up
+      fits = fits > 8 && random() % 2 == 0 ? fits / (2 + random() % 3) : 8 + random() % 25;
+      ++jumps;
+    }
+    std::vector<int> seen(96, 0);
+    retries += parts.run(f.stream, sum, list, [&](std::size_t offset, std::size_t count) {
+      if (count > fits) throw std::bad_alloc{};
+      double mean = 0.0;
+      for (std::size_t i = offset; i < offset + count; ++i) {
+        ++seen[i];
+        mean += static_cast<double>(i) / static_cast<double>(count);
+      }
+      f.set(std::vector<float>(10, static_cast<float>(mean)));
+    });
+    REQUIRE(seen == std::vector<int>(96, 1));
+    REQUIRE(f.read(sum.gradients()[0])[7] == Approx(47.5));
+  }
+  CHECK(retries <= 2 * jumps + 1);  // and one try of a larger size, after 1,000 steps
+  fits = 0;
+  CHECK_THROWS_AS(
+      parts.run(f.stream, sum, list, [&](std::size_t, std::size_t) { throw std::bad_alloc{}; }),
+      std::bad_alloc);
+  CHECK_THROWS_AS(parts.run(f.stream, sum, list,
+                            [](std::size_t, std::size_t) { throw std::logic_error{"another"}; }),
+                  std::logic_error);
+}
+
+TEST_CASE("ranks take the same sizes, and their weights are those of the whole") {
+  ww::batch_plan const plan =
+      ww::batch_planner{}.global_batch(31).ranks(3).largest_micro_batch(8).allow_ragged().plan();
+  std::size_t items = 0;
+  std::vector<std::vector<std::size_t>> offsets(3);
+  std::vector<bool> const rank_fails{false, true, false};
+  for (std::size_t rank = 0; rank < 3; ++rank) {  // one after another: the answers are known
+    fixture f;
+    ww::gradient_accumulator sum{f.pool, f.stream, f.list};
+    ww::micro_batches parts{plan, rank};
+    std::size_t calls = 0;
+    parts.agree([&](bool mine) {
+      CHECK(mine == (calls == 1 && rank_fails[rank]));
+      return calls == 1;
+    });
+    CHECK(parts.run(f.stream, sum, f.list, [&](std::size_t offset, std::size_t count) {
+      offsets[rank].push_back(offset);
+      if (++calls == 1 && rank_fails[rank]) throw ww::out_of_memory{ww::memory_report{}};
+      if (calls > 1) items += count;
+    }) == 1);
+    CHECK(parts.size() == plan.micro_batch / 2);
+  }
+  CHECK(items == 31);
+  CHECK(offsets[0] == offsets[1]);
+  CHECK(offsets[0] == offsets[2]);
+  CHECK_THROWS_AS((ww::micro_batches{plan, 3}), std::invalid_argument);
+  CHECK_THROWS_AS(ww::micro_batches{ww::batch_plan{}}, std::invalid_argument);
+}

@@ -10,9 +10,18 @@
 //   }
 //   optimizer.step(stream, sum.gradients(), scaler);
 //   sum.clear(stream);
+//
+// or of parts that fit into memory, whatever else takes of it:
+//
+//   ww::micro_batches parts{plan};              // a batch_plan
+//   parts.run(stream, sum, gradients, [&](std::size_t offset, std::size_t count) {
+//     backward(stream, batch, offset, count);   // may run out of memory
+//   });
 #pragma once
 
+#include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/train/detail/average_kernels.hpp>
+#include <warpwright/tune/batch_plan.hpp>
 
 #include <cstddef>
 #include <string>
@@ -97,6 +106,107 @@ class mean_of_gradients {
 };
 
 using gradient_accumulator = mean_of_gradients<detail::mean_kernel>;
+
+/// A rank's share of each global batch in micro-batches: those of a plan, halved when memory runs
+/// out and raised again later. No step is lost, and the items of a step stay the same.
+/// **Threads:** one at a time.
+class micro_batches {
+ public:
+  /// @param plan  its micro_batch is the largest size
+  /// @param rank  below plan.ranks
+  /// @throws std::invalid_argument  for a plan without items, or another rank
+  explicit micro_batches(batch_plan const& plan, std::size_t rank = 0,
+                         source_location where = source_location::current())
+      : mine_{rank < plan.ranks ? plan.rank_items(rank) : 0},
+        most_{plan.ranks != 0 ? plan.rank_items(0) : 0},
+        size_{dynamic_batch_size{plan.micro_batch}.grow_after(1000)} {
+    if (rank >= plan.ranks || plan.micro_batch == 0 || most_ == 0) {
+      detail::throw_invalid_argument(detail::text{"micro_batches: rank "} + rank +
+                                         " of a plan of " + plan.ranks + " ranks and " +
+                                         plan.global_batch +
+                                         " items; give a plan of batch_planner, and a rank of it",
+                                     where);
+    }
+  }
+  /// @param steps  of the optimizer without running out of memory, before a larger size is tried;
+  ///   at least 1, default 1000. A try that fails costs a micro-batch, and doubles the number
+  micro_batches& grow_after(std::size_t steps) {
+    size_ = size_.grow_after(steps);
+    return *this;
+  }
+  /// @param items  sizes are multiples of this, at least 1; default 1
+  micro_batches& multiple_of(std::size_t items) {
+    size_ = size_.multiple_of(items);
+    return *this;
+  }
+  /// Makes all ranks take the same sizes, which collective operations in the gradients need.
+  /// @param function  `bool function(bool mine)`: whether any rank ran out of memory. run() calls
+  /// it
+  ///   behind each micro-batch, and computes gradients of 0 items where only others have one left
+  template <class F>
+  micro_batches& agree(F function) {
+    agree_ = detail::owned_function<bool(bool)>{std::move(function)};
+    return *this;
+  }
+
+  /// Clears the sum, and adds the gradients of all items of this rank.
+  /// @param sum        gradient_accumulator
+  /// @param gradients  that `backward` writes
+  /// @param backward   `void(std::size_t offset, std::size_t count)`: enqueues the gradients of the
+  ///   mean loss over these items of the rank's. When it runs out of memory it is called again for
+  ///   fewer
+  /// @return how often memory ran out
+  /// @throws out_of_memory  if there is not enough for the least size; whatever else `backward`
+  ///   throws. The sum is then undefined
+  /// **Stream:** as `backward` and gradient_accumulator. **Capture:** not legal, as then nothing
+  /// runs out of memory: capture a step at a size, and anew when size() has changed.
+  template <class Sum, class Backward>
+  std::size_t run(stream_ref stream, Sum& sum, tensor_list const& gradients, Backward&& backward,
+                  source_location where = source_location::current()) {
+    detail::check_pending("a call before micro_batches::run", where);
+    sum.clear(stream, where);
+    std::size_t failures = 0;
+    for (std::size_t offset = 0; offset < most_;) {
+      std::size_t const size = size_.size(where);
+      std::size_t const left = mine_ > offset ? mine_ - offset : 0;
+      std::size_t const count = left < size ? left : size;
+      bool failed = (count != 0 || agree_) && !fits(backward, offset, count, where);
+      if (agree_) failed = agree_(failed);
+      if (failed) {
+        ++failures;
+        size_.out_of_memory(where);
+        continue;
+      }
+      if (count != 0) sum.add(stream, gradients, static_cast<double>(count), where);
+      offset += size;
+    }
+    if (failures == 0) size_.succeeded();
+    return failures;
+  }
+  /// @return items of a micro-batch now
+  [[nodiscard]] std::size_t size() const { return size_.size(); }
+
+ private:
+  // Returns behind the handler, so that the exception and the memory that it may hold are gone.
+  template <class Backward>
+  static bool fits(Backward& backward, std::size_t offset, std::size_t count,
+                   source_location where) {
+    try {
+      backward(offset, count);
+      detail::check_pending("the gradients of micro_batches::run", where);
+      return true;
+    } catch (...) {
+      if (!default_out_of_memory{}(std::current_exception())) throw;
+    }
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+
+  std::size_t mine_;
+  std::size_t most_;
+  dynamic_batch_size size_;
+  detail::owned_function<bool(bool)> agree_;
+};
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 

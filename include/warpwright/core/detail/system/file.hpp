@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writing files through functions that tests replace: a full disk, a failed rename.
+// Files through functions that tests replace: a full disk, a failed rename.
 #pragma once
 
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,7 +20,8 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// The operating system's part of writing a file. Every function sets errno when it fails.
+/// The operating system's part of reading and writing files. Every function sets errno when it
+/// fails.
 struct file_operations {
   void* context;  ///< the first argument of every function
   /// @return null on failure
@@ -34,6 +36,12 @@ struct file_operations {
   int (*rename)(void* context, char const* from, char const* to);
   /// @return 0, or not 0 on failure
   int (*remove)(void* context, char const* path);
+  /// @return how many bytes were read; fewer than `bytes` at the end, or on failure
+  std::size_t (*read)(void* context, std::FILE* file, void* data, std::size_t bytes);
+  /// Writes a flushed file to the device, so that it outlives a loss of power. @return 0, or not 0
+  int (*sync)(void* context, std::FILE* file);
+  /// As sync(), for what a folder has of files: their names. @return 0, or not 0
+  int (*sync_folder)(void* context, char const* path);
 };
 
 /// The C library's functions.
@@ -48,7 +56,23 @@ inline constexpr file_operations stdio_operations{
     },
     [](void*, std::FILE* file) { return std::fclose(file); },
     [](void*, char const* from, char const* to) { return std::rename(from, to); },
-    [](void*, char const* path) { return std::remove(path); }};
+    [](void*, char const* path) { return std::remove(path); },
+    [](void*, std::FILE* file, void* data, std::size_t bytes) {
+      return std::fread(data, 1, bytes, file);
+    },
+    [](void*, std::FILE* file) { return ::fsync(::fileno(file)); },
+    [](void*, char const* path) {
+      int const folder = ::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+      if (folder < 0) return -1;
+      int const result = ::fsync(folder);
+      int const error = errno;
+      ::close(folder);
+      errno = error;
+      return result == 0 || error == EINVAL ? 0 : -1;  // EINVAL: a file system that has no need
+    }};
+
+/// @return the errno of a call that failed; 0 of one that did not
+inline int error_of(bool failed) noexcept { return !failed ? 0 : errno != 0 ? errno : EIO; }
 
 /// Buffered output to an open file, which stays open. Remembers the first failure and writes
 /// nothing after it, so that only flush() has to be checked.
@@ -120,39 +144,76 @@ class file_writer : noncopyable {
   unsigned char buffer_[4096];
 };
 
-/// Writes a whole file: first to a file of its own beside it, which is then renamed, so that
-/// readers see an old file or a new one and never a part. Of several writers the last one to rename
-/// wins.
+/// A file that is not there yet: a temporary one beside it until commit() gives it its name, so
+/// that readers see a whole file or none. Removed otherwise.
+class new_file : noncopyable {
+ public:
+  /// @param operations  must outlive the file
+  explicit new_file(file_operations const& operations) noexcept : operations_{operations} {}
+  ~new_file() { discard(); }
+
+  /// Makes the temporary file. @param path  of the file. @return 0, or an errno
+  /// @throws std::bad_alloc  when the host has no memory for the temporary file's name
+  [[nodiscard]] int open(char const* path) {
+    name_.resize(std::strlen(path) + sizeof ".-9223372036854775808.0x0123456789abcdef.100.tmp");
+    // The object's address is unique among the calls that run at the same time in this process.
+    // "x": a crashed process or another host may have left a file of this name.
+    for (int attempt = 0; file_ == nullptr; ++attempt) {
+      static_cast<void>(std::snprintf(name_.begin(), name_.size(), "%s.%ld.%p.%d.tmp", path,
+                                      static_cast<long>(getpid()), static_cast<void*>(this),
+                                      attempt));
+      errno = 0;
+      file_ = operations_.open(operations_.context, name_.begin(), "wbxe");
+      if (file_ == nullptr && (errno != EEXIST || attempt == 100)) return error_of(true);
+    }
+    return 0;
+  }
+  /// @return the file to write to; null before open()
+  [[nodiscard]] std::FILE* get() const noexcept { return file_; }
+  /// Closes the file and gives it its name, which replaces another file of it.
+  /// @param writer   of get()
+  /// @param lasting  also after a loss of power, once the folder is synchronised
+  /// @return 0, or the errno of the first failure: another file of the name is unchanged
+  [[nodiscard]] int commit(file_writer& writer, char const* path, bool lasting) noexcept {
+    int error = writer.flush();
+    errno = 0;
+    if (error == 0 && lasting) error = error_of(operations_.sync(operations_.context, file_) != 0);
+    errno = 0;
+    int const close_error = error_of(operations_.close(operations_.context, file_) != 0);
+    file_ = nullptr;
+    if (error == 0) error = close_error;
+    errno = 0;
+    if (error == 0) {
+      error = error_of(operations_.rename(operations_.context, name_.begin(), path) != 0);
+    }
+    if (error != 0) static_cast<void>(operations_.remove(operations_.context, name_.begin()));
+    return error;
+  }
+
+ private:
+  void discard() noexcept {
+    if (file_ == nullptr) return;
+    static_cast<void>(operations_.close(operations_.context, file_));
+    static_cast<void>(operations_.remove(operations_.context, name_.begin()));
+  }
+
+  file_operations const& operations_;
+  array<char> name_;
+  std::FILE* file_ = nullptr;
+};
+
+/// Writes a whole file through a new_file. Of several writers the last one to rename wins.
 /// @return 0, or the errno of the first failure; the file at `path` is unchanged then
 /// @throws std::bad_alloc  when the host has no memory for the temporary file's name
 [[nodiscard]] inline int write_file(char const* path, void const* data, std::size_t bytes,
-                                    file_operations const& operations = stdio_operations) {
-  array<char> temporary{std::strlen(path) +
-                        sizeof ".-9223372036854775808.0x0123456789abcdef.100.tmp"};
-  auto const error_of = [](bool failed) { return !failed ? 0 : errno != 0 ? errno : EIO; };
-  std::FILE* file = nullptr;
-  // The address of a local variable is unique among the calls that run at the same time in this
-  // process. "x": a crashed process or another host may have left a file of this name.
-  for (int attempt = 0; file == nullptr; ++attempt) {
-    static_cast<void>(std::snprintf(temporary.begin(), temporary.size(), "%s.%ld.%p.%d.tmp", path,
-                                    static_cast<long>(getpid()), static_cast<void*>(&file),
-                                    attempt));
-    errno = 0;
-    file = operations.open(operations.context, temporary.begin(), "wbx");
-    if (file == nullptr && (errno != EEXIST || attempt == 100)) return error_of(true);
-  }
-  file_writer writer{file, operations};
+                                    file_operations const& operations = stdio_operations,
+                                    bool lasting = false) {
+  new_file file{operations};
+  int const error = file.open(path);
+  if (error != 0) return error;
+  file_writer writer{file.get(), operations};
   writer.write(data, bytes);
-  int error = writer.flush();
-  errno = 0;
-  int const close_error = error_of(operations.close(operations.context, file) != 0);
-  if (error == 0) error = close_error;
-  if (error == 0) {
-    errno = 0;
-    error = error_of(operations.rename(operations.context, temporary.begin(), path) != 0);
-  }
-  if (error != 0) static_cast<void>(operations.remove(operations.context, temporary.begin()));
-  return error;
+  return file.commit(writer, path, lasting);
 }
 
 }  // namespace detail

@@ -1,0 +1,436 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/train/checkpoint.hpp>
+
+#include <warpwright/core/detail/capture/capture_guard.hpp>
+#include <warpwright/core/detail/thread/event_count.hpp>
+#include <warpwright/core/detail/thread/process_bound.hpp>
+#include <warpwright/core/detail/thread/thread.hpp>
+#include <warpwright/memory/pinned.hpp>
+#include <warpwright/train/detail/checkpoint_folder.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+/// Who saves: the caller enqueues copies to the slots of a ring, a thread writes them to the file.
+class checkpoint_core : noncopyable {
+ public:
+  checkpoint_core(std::string folder, checkpoint_values values, source_location where)
+      : values_{std::move(values)},
+        operations_{values_.files == nullptr ? stdio_operations : *values_.files},
+        folder_{std::move(folder), operations_},
+        copies_{where},
+        copied_{where} {
+    copied_.record(copies_.get(), where);
+  }
+  ~checkpoint_core() {
+    wait_for(started_);
+    stop_.store(true, memory_order::release);
+    changes_.notify();
+    thread_.join();
+    discard(cudaEventSynchronize(copied_.get()));
+  }
+  [[nodiscard]] owning_process const& process() const noexcept { return process_; }
+
+  std::uint64_t restore(tensor_list const& state, source_location where) {
+    wait_for(started_);
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize", where);
+    skipped_.clear();
+    array<std::uint64_t> steps;
+    int const error = folder_.find_steps(steps);
+    if (error != 0 && error != ENOENT) {
+      throw checkpoint_error{"checkpoint_writer: cannot read the folder '" + folder_.path() +
+                             "': " + std::strerror(error)};
+    }
+    reserve(state.bytes(), where);
+    for (std::uint64_t const step : steps) {
+      try {
+        read(step, state, where);
+        restored_ = true;
+        return step;
+      } catch (checkpoint_folder::newer_version) {
+        throw checkpoint_error{"checkpoint_writer: '" +
+                               folder_.path(checkpoint_folder::stem(step)) +
+                               ".manifest' is of a newer version of warpwright; update, or give "
+                               "another folder"};
+      } catch (checkpoint_error const& e) {
+        skipped_ += "step " + std::to_string(step) + ": " + e.what() + '\n';
+      }
+    }
+    if (!steps.empty()) {
+      throw checkpoint_error{"checkpoint_writer: no checkpoint in '" + folder_.path() +
+                             "' can be used; to begin anew give another folder\n" + skipped_};
+    }
+    restored_ = true;
+    return 0;
+  }
+  [[nodiscard]] std::string const& skipped() const noexcept { return skipped_; }
+
+  std::uint64_t save(std::uint64_t step, stream_ref stream, tensor_list const& state,
+                     source_location where) {
+    if (is_capturing(stream, where)) {
+      throw_invalid_argument(
+          "checkpoint_writer: the stream is capturing; save between the replays of a graph", where);
+    }
+    wait_for(started_);
+    std::uint64_t const number = ++started_;
+    try {
+      step_ = step;
+      header_ = safetensors_header(state, step, order_);
+      bytes_ = state.bytes();
+      reserve(bytes_, where);
+      start();
+    } catch (std::exception const& e) {
+      finish(number, e.what());
+      return number;
+    }
+    enqueued_.store(0, memory_order::relaxed);
+    written_.store(0, memory_order::relaxed);
+    failed_.store(false, memory_order::relaxed);
+    job_.store(number, memory_order::release);
+    changes_.notify();
+    try {
+      enqueue(stream, state, where);
+    } catch (std::exception const& e) {
+      reason_ = e.what();
+      failed_.store(true, memory_order::release);
+      changes_.notify();
+    }
+    return number;
+  }
+
+  void before_update(stream_ref stream, source_location where) {
+    if (!values_.beside) return;
+    unsigned const flags = is_capturing(stream, where) ? cudaEventWaitExternal : 0U;
+    check(cudaStreamWaitEvent(stream.get(), copied_.get(), flags), "cudaStreamWaitEvent", where);
+  }
+
+  [[nodiscard]] bool done(std::uint64_t number) const noexcept {
+    return finished_.load(memory_order::acquire) >= number;
+  }
+  void wait_for(std::uint64_t number) noexcept {
+    for (;;) {
+      std::uint64_t const seen = changes_.count();
+      if (done(number)) return;
+      changes_.wait(seen);
+    }
+  }
+  [[nodiscard]] bool succeeded(std::uint64_t number) noexcept {
+    wait_for(number);
+    unique_lock<mutex> const lock{mutex_};
+    for (std::uint64_t const n : failures_) {
+      if (n == number) return false;
+    }
+    return true;
+  }
+  [[nodiscard]] std::string error() {
+    unique_lock<mutex> const lock{mutex_};
+    return error_;
+  }
+
+ private:
+  void read(std::uint64_t step, tensor_list const& state, source_location where) {
+    checkpoint_folder::manifest const m = folder_.read_manifest(step);
+    std::string const path = folder_.path(m.file);
+    try {
+      safetensors_file file{operations_, path.c_str()};
+      if (file.bytes() != m.bytes) {
+        throw checkpoint_error{
+            (text{"has "} + file.bytes() + " bytes, its manifest says " + m.bytes).c_str()};
+      }
+      if (file.checksum(ring_, ring_bytes_) != m.crc) {
+        throw checkpoint_error{"has another CRC-32C than its manifest says"};
+      }
+      array<std::uint64_t> offsets;
+      file.find(state, true, offsets, path.c_str(), where);
+      file.copy(state, offsets, copies_.ref(), ring_, ring_bytes_, where);
+    } catch (checkpoint_error const& e) {
+      throw checkpoint_error{"'" + path + "' " + e.what()};
+    }
+  }
+
+  // Page-locks the ring; a smaller one where the system has no memory for it.
+  void reserve(std::size_t bytes, source_location where) {
+    std::size_t wanted = values_.ring != 0 && values_.ring < bytes ? values_.ring : bytes;
+    if (wanted < least_ring) wanted = least_ring;
+    if (ring_bytes_ >= wanted || (short_of_memory_ && ring_ != nullptr)) return;
+    copied_.synchronize(where);
+    free_ring();
+    slots_.clear();
+    while (ring_ == nullptr) {
+      slot_bytes_ = wanted / 4 < largest_slot ? wanted / 4 / 4096 * 4096 : largest_slot;
+      std::size_t const slots = (wanted + slot_bytes_ - 1) / slot_bytes_;
+      try {
+        ring_ = static_cast<unsigned char*>(memory_.allocate(slots * slot_bytes_, 4096, where));
+        ring_bytes_ = slots * slot_bytes_;
+        while (slots_.size() != slots) slots_.emplace_back(slot_flags, where);
+      } catch (std::bad_alloc const&) {
+        free_ring();
+        slots_.clear();
+        short_of_memory_ = true;
+        wanted /= 2;
+        if (wanted < least_ring) throw;
+      } catch (...) {
+        free_ring();
+        throw;
+      }
+    }
+  }
+  void free_ring() {
+    if (ring_ != nullptr) memory_.deallocate(ring_, ring_bytes_);
+    ring_ = nullptr;
+    ring_bytes_ = 0;
+  }
+
+  void start() {
+    if (thread_.joinable()) return;
+    int const error = thread_.start<&checkpoint_core::run>(*this);
+    if (error != 0) {
+      throw checkpoint_error{std::string{"cannot start a thread: "} + std::strerror(error)};
+    }
+  }
+
+  void enqueue(stream_ref stream, tensor_list const& state, source_location where) {
+    stream_ref const on = values_.beside ? copies_.ref() : stream;
+    if (values_.beside) on.wait(stream, where);
+    std::size_t position = 0;
+    auto const publish = [&] {
+      std::size_t const slot = (position - 1) / slot_bytes_;
+      slots_[slot % slots_.size()].record(on.get(), where);
+      enqueued_.store(slot + 1, memory_order::release);
+      changes_.notify();
+    };
+    for (std::size_t const i : order_) {
+      auto const* from = static_cast<unsigned char const*>(state[i].data);
+      for (std::size_t left = state[i].bytes(); left != 0;) {
+        std::size_t const within = position % slot_bytes_;
+        if (within == 0) wait_for_slot(position / slot_bytes_);
+        std::size_t const n = left < slot_bytes_ - within ? left : slot_bytes_ - within;
+        check(copy_async(ring_ + position % ring_bytes_, from, n, cudaMemcpyDefault, on.get()),
+              "cudaMemcpyAsync", where);
+        position += n;
+        from += n;
+        left -= n;
+        if (position % slot_bytes_ == 0) publish();
+      }
+    }
+    if (position % slot_bytes_ != 0) publish();
+    copied_.record(on.get(), where);
+  }
+  void wait_for_slot(std::size_t slot) noexcept {
+    for (;;) {
+      std::uint64_t const seen = changes_.count();
+      if (slot < written_.load(memory_order::acquire) + slots_.size()) return;
+      changes_.wait(seen);
+    }
+  }
+
+  void run() noexcept {
+    for (std::uint64_t last = 0;;) {
+      std::uint64_t const seen = changes_.count();
+      std::uint64_t const job = job_.load(memory_order::acquire);
+      if (job != last) {
+        last = job;
+        std::string problem;
+        try {
+          write();
+        } catch (std::exception const& e) {
+          problem = e.what();
+        }
+        written_.store(std::size_t{1} << 62U, memory_order::release);  // copies wait for nothing
+        changes_.notify();
+        finish(job, problem);
+      } else if (stop_.load(memory_order::acquire)) {
+        return;
+      } else {
+        changes_.wait(seen);
+      }
+    }
+  }
+
+  void write() {
+    checkpoint_folder::lock const lock{folder_.path()};
+    array<std::uint64_t> steps;
+    int error = folder_.find_steps(steps);
+    if (error == 0 && !restored_ && !steps.empty() && steps.front() > step_) {
+      throw checkpoint_error{(text{"the folder has a checkpoint of step "} + steps.front() +
+                              ", and this one is of " + step_ +
+                              "; call restore() first, or give another folder")
+                                 .c_str()};
+    }
+    std::string const stem = checkpoint_folder::stem(step_);
+    new_file file{operations_};
+    error = file.open(folder_.path(stem).c_str());
+    if (error != 0) fail(error);
+    file_writer writer{file.get(), operations_};
+    checkpoint_folder::manifest m;
+    std::uint32_t crc = crc32c(header_.data(), header_.size());
+    writer.write(header_.data(), header_.size());
+    for (std::size_t done = 0, slot = 0; done != bytes_; ++slot) {
+      wait_for_copies(slot);
+      unsigned char const* const from = ring_ + slot % slots_.size() * slot_bytes_;
+      std::size_t const n = bytes_ - done < slot_bytes_ ? bytes_ - done : slot_bytes_;
+      crc = crc32c(from, n, crc);
+      writer.write(from, n);
+      done += n;
+      written_.store(slot + 1, memory_order::release);
+      changes_.notify();
+    }
+    if (failed_.load(memory_order::acquire)) throw checkpoint_error{reason_};
+    m.bytes = header_.size() + bytes_;
+    m.crc = crc;
+    char digits[16];
+    static_cast<void>(std::snprintf(digits, sizeof digits, ".%08x", crc));
+    m.file = stem + digits + ".safetensors";
+    error = file.commit(writer, folder_.path(m.file).c_str(), true);
+    if (error == 0) error = folder_.sync();
+    std::string const manifest = checkpoint_folder::manifest_text(step_, m);
+    if (error == 0) {
+      error = write_file(folder_.path(stem + ".manifest").c_str(), manifest.data(), manifest.size(),
+                         operations_, true);
+    }
+    if (error == 0) error = folder_.sync();
+    if (error != 0) fail(error);
+    restored_ = true;
+    folder_.rotate(step_, m.file, values_.kept);
+  }
+  [[noreturn]] void fail(int error) const {
+    throw checkpoint_error{"cannot write to '" + folder_.path() + "': " + std::strerror(error) +
+                           (error == ENOSPC || error == EDQUOT ? "; make room" : "")};
+  }
+  void wait_for_copies(std::size_t slot) {
+    for (;;) {
+      std::uint64_t const seen = changes_.count();
+      if (failed_.load(memory_order::acquire)) throw checkpoint_error{reason_};
+      if (slot < enqueued_.load(memory_order::acquire)) break;
+      changes_.wait(seen);
+    }
+    slots_[slot % slots_.size()].synchronize();
+  }
+
+  void finish(std::uint64_t number, std::string const& problem) noexcept {
+    if (!problem.empty()) {
+      std::string const text = "checkpoint_writer: step " + std::to_string(step_) +
+                               " is not saved: " + problem + "; the training goes on";
+      {
+        unique_lock<mutex> const lock{mutex_};
+        failures_.push_back(number);
+        error_ = text;
+      }
+      if (values_.on_failure) {
+        values_.on_failure(text);
+      } else {
+        std::fprintf(stderr, "warpwright: %s\n", text.c_str());
+      }
+    }
+    finished_.store(number, memory_order::release);
+    changes_.notify();
+  }
+
+  static constexpr std::size_t largest_slot = std::size_t{16} << 20U;
+  static constexpr std::size_t least_ring = 16384;
+  static constexpr unsigned slot_flags = cudaEventDisableTiming | cudaEventBlockingSync;
+
+  owning_process process_;
+  checkpoint_values values_;
+  file_operations const& operations_;
+  checkpoint_folder folder_;
+  stream copies_;
+  event copied_;  // of the last save
+  pinned_pool memory_{pinned_pool_options{}.growth_bytes(least_ring)};
+  unsigned char* ring_ = nullptr;
+  std::size_t ring_bytes_ = 0;
+  std::size_t slot_bytes_ = 0;
+  bool short_of_memory_ = false;
+  array<event_handle> slots_;
+  std::string skipped_;
+
+  // The save under way: written before job_, and by the thread.
+  std::uint64_t step_ = 0;
+  std::string header_;
+  array<std::size_t> order_;
+  std::size_t bytes_ = 0;
+  bool restored_ = false;  // or saved: checkpoints of later steps are of this run
+  std::string reason_;     // before failed_
+
+  std::uint64_t started_ = 0;
+  atomic<std::uint64_t> job_;
+  atomic<std::uint64_t> finished_;
+  atomic<std::size_t> enqueued_;  // slots
+  atomic<std::size_t> written_;
+  atomic<bool> failed_;
+  atomic<bool> stop_;
+  event_count changes_;
+  mutex mutex_;
+  array<std::uint64_t> failures_;
+  std::string error_;
+  thread thread_;
+};
+
+}  // namespace detail
+
+WARPWRIGHT_INLINE bool pending_save::done() const noexcept { return core_->done(number_); }
+WARPWRIGHT_INLINE bool pending_save::wait() const noexcept { return core_->succeeded(number_); }
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE checkpoint_writer::checkpoint_writer(
+    std::string folder, checkpoint_options const& options, source_location where) {
+  auto const& values = values_of(options);
+  if (folder.empty()) {
+    detail::throw_invalid_argument("checkpoint_writer: the folder has no name", where);
+  }
+  if (values.kept == 0) {
+    detail::throw_invalid_argument("checkpoint_options: keep(0) would keep none; give 1 or more",
+                                   where);
+  }
+  if (values.ring != 0 && values.ring < 16384) {
+    detail::throw_invalid_argument(detail::text{"checkpoint_options: a ring of "} + values.ring +
+                                       " bytes; give 16 KiB or more",
+                                   where);
+  }
+  core_ = new detail::checkpoint_core{std::move(folder), values, where};
+}
+// A child of fork() has neither the thread nor CUDA.
+WARPWRIGHT_INLINE checkpoint_writer::~checkpoint_writer() {
+  if (core_->process().is_current()) delete core_;
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::uint64_t checkpoint_writer::restore(tensor_list const& state,
+                                                                           source_location where) {
+  return core_->restore(state, where);
+}
+WARPWRIGHT_INLINE std::string const& checkpoint_writer::skipped() const noexcept {
+  return core_->skipped();
+}
+WARPWRIGHT_COLD WARPWRIGHT_INLINE pending_save checkpoint_writer::save(std::uint64_t step,
+                                                                       stream_ref stream,
+                                                                       tensor_list const& state,
+                                                                       source_location where) {
+  return {*core_, core_->save(step, stream, state, where)};
+}
+WARPWRIGHT_INLINE void checkpoint_writer::before_update(stream_ref stream, source_location where) {
+  core_->before_update(stream, where);
+}
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string checkpoint_writer::error() const {
+  return core_->error();
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void read_safetensors(std::string const& path, stream_ref stream,
+                                                        tensor_list const& into,
+                                                        source_location where) {
+  try {
+    detail::safetensors_file file{detail::stdio_operations, path.c_str()};
+    detail::array<std::uint64_t> offsets;
+    file.find(into, false, offsets, path.c_str(), where);
+    constexpr std::size_t bytes = std::size_t{8} << 20U;
+    pinned_pool memory{pinned_pool_options{}.growth_bytes(bytes)};
+    auto* const buffer = static_cast<unsigned char*>(memory.allocate(bytes, 4096, where));
+    file.copy(into, offsets, stream, buffer, bytes, where);
+  } catch (checkpoint_error const& e) {
+    throw checkpoint_error{"read_safetensors: '" + path + "' " + e.what()};
+  }
+}
+
+WARPWRIGHT_END
