@@ -11,8 +11,8 @@
 
 #include <cuda_fp16.h>
 
+#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 namespace mixed {
@@ -136,7 +136,7 @@ struct loss_of_row {
   WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t row) const {
     constexpr float smoothing = 0.1F;
     float value[class_count];
-    float largest = -std::numeric_limits<float>::infinity();
+    float largest = -INFINITY;
     for (std::size_t c = 0; c < class_count; ++c) {
       value[c] = logits[row * class_count + c] + static_cast<float>(bias[c]);
       largest = value[c] > largest ? value[c] : largest;
@@ -173,7 +173,7 @@ struct plant_overflow {
   T* gradient;
   WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t) const {
     if (*at.step % 16 == 9 && at.micro == 2) {
-      *gradient = static_cast<T>(std::numeric_limits<float>::infinity());
+      *gradient = static_cast<T>(INFINITY);
     }
   }
 };

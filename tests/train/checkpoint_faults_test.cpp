@@ -64,7 +64,10 @@ struct failing_files {
       [](void* c, char const* from, char const* to) {
         return of(c).fails('m') ? -1 : std::rename(from, to);
       },
-      [](void* c, char const* path) { return of(c).fails('d') ? -1 : std::remove(path); },
+      [](void* c, char const* path) {
+        bool const manifest = std::string{path}.find(".manifest") != std::string::npos;
+        return of(c).fails(manifest ? 'D' : 'd') ? -1 : std::remove(path);
+      },
       [](void* c, std::FILE* file, void* data, std::size_t bytes) {
         bool const fails = of(c).fails('r');
         return fails && !of(c).half ? 0 : std::fread(data, 1, fails ? bytes / 2 : bytes, file);
@@ -115,7 +118,7 @@ TEST_CASE("the file is on the disk before its name, and the manifest behind both
   files.log.clear();
   REQUIRE(saver.save(2, s.stream, s.list).wait());
   REQUIRE(saver.save(3, s.stream, s.list).wait());
-  CHECK(files.log.substr(files.log.size() - 3) == "Sdd");  // the oldest goes at last
+  CHECK(files.log.substr(files.log.size() - 3) == "SDd");  // the oldest goes at last
 }
 
 TEST_CASE("every file call fails once, or is short: a whole state, at most one save old") {
@@ -186,7 +189,7 @@ TEST_CASE("every CUDA call may fail: the save does, the next one does not") {
   folder const f;
   state s;
   std::size_t saved = 0;
-  for (std::uint64_t nth = 1; nth <= 60; ++nth) {
+  for (std::uint64_t nth = 1; nth <= 100; ++nth) {
     CAPTURE(nth);
     for (bool const beside : {false, true}) {
       ww::checkpoint_writer saver{f.path(), options{}.ring(32768).copy_beside(beside).on_failure(
@@ -202,12 +205,25 @@ TEST_CASE("every CUDA call may fail: the save does, the next one does not") {
       } catch (ww::cuda_error const&) {  // of is_capturing() or before_update()
       }
       CHECK(cudaGetLastError() == cudaSuccess);
+      CHECK(f.newest(".tmp") == f.path() + '/');  // none
       REQUIRE(saver.save(2, s.stream, s.list).wait());
       REQUIRE(saver.restore(s.list) == 2);
       REQUIRE(s.is(nth));
     }
   }
   CHECK(saved > 10);
+  for (std::uint64_t nth = 1; nth <= 40; ++nth) {  // also those that make the ring
+    folder const fresh;
+    ww::checkpoint_writer saver{fresh.path(), options{}.on_failure([](std::string const&) {})};
+    try {
+      ww::testing::scoped_fault_plan const fault{
+          ww::testing::fault_plan{}.fail("*", nth, cudaErrorInvalidValue)};
+      saver.save(1, s.stream, s.list).wait();
+    } catch (ww::cuda_error const&) {
+    }
+    REQUIRE(saver.save(2, s.stream, s.list).wait());
+    REQUIRE(saver.restore(s.list) == 2);
+  }
 }
 
 TEST_CASE("restore throws when a CUDA call fails, and works then") {

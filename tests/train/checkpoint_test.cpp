@@ -6,8 +6,10 @@
 #include <warpwright/graph/graph_exec.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <random>
 #include <stdexcept>
+#include <thread>
 
 using namespace test_support;
 
@@ -49,11 +51,33 @@ TEST_CASE("a state is what it was: through rings of any size, in both modes") {
         CHECK(save.done());
         CHECK(saver.error().empty());
       }
+      std::string const file = content(f.newest(".safetensors"));
+      CHECK(file.find("\"step\":\"5\"},\"count\":{\"dtype\":\"I64\"") != std::string::npos);
+      CHECK((file.size() - s.list.bytes()) % 8 == 0);  // Python maps elements of 8 bytes
       ww::checkpoint_writer saver{f.path()};
       CHECK(saver.restore(s.list) == 5);
       CHECK(s.is(5));
       CHECK(saver.skipped().empty());
     }
+  }
+}
+
+TEST_CASE("a save is behind the earlier work of the stream, and restore() behind that of all") {
+  auto const sleep = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds{30}); };
+  for (bool const beside : {false, true}) {
+    folder const f;
+    state s;
+    ww::checkpoint_writer saver{f.path(), options{}.copy_beside(beside)};
+    ww::check(cudaLaunchHostFunc(s.stream, sleep, nullptr), "cudaLaunchHostFunc");
+    ww::check(cudaMemsetAsync(s.bytes.data(), 7, 7, s.stream), "cudaMemsetAsync");
+    REQUIRE(saver.save(1, s.stream, s.list).wait());
+    ww::check(cudaLaunchHostFunc(s.stream, sleep, nullptr), "cudaLaunchHostFunc");
+    ww::check(cudaMemsetAsync(s.bytes.data(), 9, 7, s.stream), "cudaMemsetAsync");
+    REQUIRE(saver.restore(s.list) == 1);
+    unsigned char byte = 0;
+    s.bytes.copy_to(s.stream, &byte, 1);
+    s.stream.synchronize();
+    CHECK(byte == 7);
   }
 }
 
@@ -72,11 +96,23 @@ TEST_CASE("saves behind one another, and the newest stay") {
   CHECK(f.names().size() == 4);
   CHECK(f.names()[1] == "step-000000000004.manifest");
   CHECK(f.names()[3] == "step-000000000005.manifest");
-  ww::checkpoint_writer saver{f.path(), options{}.keep(1)};
+  write(f.path() + "/step-000000000005.1.tmp", "");  // as a process that was killed leaves
+  write(f.path() + "/step-000000000006.2.tmp", "");
+  write(f.path() + "/step-000000000006.3.safetensors", "");
+  write(f.path() + "/step-by-step.txt", "");  // somebody else's
+  ww::checkpoint_writer saver{f.path(), options{}.keep(2)};
   CHECK(saver.restore(s.list) == 5);
   CHECK(s.is(50));
-  saver.save(7, s.stream, s.list).wait();
-  CHECK(f.names().size() == 2);
+  REQUIRE(saver.save(7, s.stream, s.list).wait());
+  REQUIRE(f.names().size() == 5);
+  CHECK(f.names()[1] == "step-000000000005.manifest");
+  CHECK(f.names()[3] == "step-000000000007.manifest");
+  write(f.newest(".manifest"), "damaged");
+  ww::checkpoint_writer again{f.path(), options{}.keep(2)};
+  CHECK(again.restore(s.list) == 5);
+  REQUIRE(again.save(6, s.stream, s.list).wait());
+  CHECK(f.names()[3] == "step-000000000006.manifest");  // 7 would be of another past
+  CHECK(f.names().size() == 5);
 }
 
 TEST_CASE("a graph waits before its update until the last save has copied the state") {
@@ -235,6 +271,11 @@ TEST_CASE("a file of Python's safetensors, and what is none") {
         with_header("{\"w\":{\"dtype\":\"F16\",\"shape\":[2,3]}}"), with_header("{\"w"),
         with_header("{\"w\":{\"dtype\":\"F16\",\"shape\":[2,3],\"data_offsets\":[32,20]}}"),
         with_header("{\"w\":{\"dtype\":\"F16\",\"shape\":[2,3],\"data_offsets\":[20,31]}}"),
+        with_header("{\"w\":{\"dtype\":\"F16\",\"shape\":[2,3],\"data_offsets\":[18,32]}}"),
+        with_header("{\"tab\\u0009\\u00fC\\ud83d\\ude00\":{\"dtype\":\"F32\",\"shape\":[1],"
+                    "\"data_offsets\":[0,4]},"
+                    "\"w\":{\"dtype\":\"F16\",\"shape\":[2,3],\"data_offsets\":[20,32]},"
+                    "\"\\ud83d\\u0041\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}"),
         with_header("{\"w\":{\"dtype\":\"F16\",\"shape\":[2,3],\"data_offsets\":[20,32]},"
                     "\"w\":{\"dtype\":\"F16\",\"shape\":[2,3],\"data_offsets\":[20,32]}}"),
         with_header("{\"w\":{\"dtype\":\"F16\",\"shape\":[99999999999999999999],"

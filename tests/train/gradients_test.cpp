@@ -166,10 +166,10 @@ TEST_CASE(
         ++seen[i];
         mean += static_cast<double>(i) / static_cast<double>(count);
       }
-      f.set(std::vector<float>(10, static_cast<float>(mean)));
+      f.set(std::vector<float>(10, static_cast<float>(mean + step)));
     });
     REQUIRE(seen == std::vector<int>(96, 1));
-    REQUIRE(f.read(sum.gradients()[0])[7] == Approx(47.5));
+    REQUIRE(f.read(sum.gradients()[0])[7] == Approx(47.5 + step));
   }
   CHECK(retries <= 2 * jumps + 1);  // and one try of a larger size, after 1,000 steps
   fits = 0;

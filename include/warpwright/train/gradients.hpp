@@ -108,7 +108,8 @@ class mean_of_gradients {
 using gradient_accumulator = mean_of_gradients<detail::mean_kernel>;
 
 /// A rank's share of each global batch in micro-batches: those of a plan, halved when memory runs
-/// out and raised again later. No step is lost, and the items of a step stay the same.
+/// out and raised again after 1,000 steps without that (as dynamic_batch_size says). No step is
+/// lost, and the items of a step stay the same.
 /// **Threads:** one at a time.
 class micro_batches {
  public:
@@ -119,7 +120,7 @@ class micro_batches {
                          source_location where = source_location::current())
       : mine_{rank < plan.ranks ? plan.rank_items(rank) : 0},
         most_{plan.ranks != 0 ? plan.rank_items(0) : 0},
-        size_{dynamic_batch_size{plan.micro_batch}.grow_after(1000)} {
+        size_{dynamic_batch_size{plan.micro_batch}.grow_after(1000 * plan.steps)} {
     if (rank >= plan.ranks || plan.micro_batch == 0 || most_ == 0) {
       detail::throw_invalid_argument(detail::text{"micro_batches: rank "} + rank +
                                          " of a plan of " + plan.ranks + " ranks and " +
@@ -128,21 +129,14 @@ class micro_batches {
                                      where);
     }
   }
-  /// @param steps  of the optimizer without running out of memory, before a larger size is tried;
-  ///   at least 1, default 1000. A try that fails costs a micro-batch, and doubles the number
-  micro_batches& grow_after(std::size_t steps) {
-    size_ = size_.grow_after(steps);
-    return *this;
-  }
   /// @param items  sizes are multiples of this, at least 1; default 1
   micro_batches& multiple_of(std::size_t items) {
     size_ = size_.multiple_of(items);
     return *this;
   }
   /// Makes all ranks take the same sizes, which collective operations in the gradients need.
-  /// @param function  `bool function(bool mine)`: whether any rank ran out of memory. run() calls
-  /// it
-  ///   behind each micro-batch, and computes gradients of 0 items where only others have one left
+  /// @param function  `bool function(bool mine)`: whether any rank ran out of memory; called behind
+  ///   each micro-batch. Gradients are computed for 0 items where only other ranks have one left
   template <class F>
   micro_batches& agree(F function) {
     agree_ = detail::owned_function<bool(bool)>{std::move(function)};
@@ -163,45 +157,31 @@ class micro_batches {
   template <class Sum, class Backward>
   std::size_t run(stream_ref stream, Sum& sum, tensor_list const& gradients, Backward&& backward,
                   source_location where = source_location::current()) {
-    detail::check_pending("a call before micro_batches::run", where);
     sum.clear(stream, where);
-    std::size_t failures = 0;
-    for (std::size_t offset = 0; offset < most_;) {
-      std::size_t const size = size_.size(where);
+    std::size_t calls = 0;
+    auto const part = [&](std::size_t offset, std::size_t most) {
+      ++calls;
       std::size_t const left = mine_ > offset ? mine_ - offset : 0;
-      std::size_t const count = left < size ? left : size;
-      bool failed = (count != 0 || agree_) && !fits(backward, offset, count, where);
-      if (agree_) failed = agree_(failed);
-      if (failed) {
-        ++failures;
-        size_.out_of_memory(where);
-        continue;
+      std::size_t const count = left < most ? left : most;
+      if (count == 0 && !agree_) return;
+      std::exception_ptr failed;
+      try {
+        backward(offset, count);
+        detail::check_pending("the gradients of micro_batches::run", where);
+      } catch (...) {
+        failed = std::current_exception();
+        if (!agree_ || !default_out_of_memory{}(failed)) throw;
       }
+      if (agree_ && agree_(failed != nullptr)) throw std::bad_alloc{};
       if (count != 0) sum.add(stream, gradients, static_cast<double>(count), where);
-      offset += size;
-    }
-    if (failures == 0) size_.succeeded();
-    return failures;
+    };
+    std::size_t const parts = size_.run(most_, part, default_out_of_memory{}, where);
+    return calls - parts;
   }
   /// @return items of a micro-batch now
   [[nodiscard]] std::size_t size() const { return size_.size(); }
 
  private:
-  // Returns behind the handler, so that the exception and the memory that it may hold are gone.
-  template <class Backward>
-  static bool fits(Backward& backward, std::size_t offset, std::size_t count,
-                   source_location where) {
-    try {
-      backward(offset, count);
-      detail::check_pending("the gradients of micro_batches::run", where);
-      return true;
-    } catch (...) {
-      if (!default_out_of_memory{}(std::current_exception())) throw;
-    }
-    static_cast<void>(cudaGetLastError());
-    return false;
-  }
-
   std::size_t mine_;
   std::size_t most_;
   dynamic_batch_size size_;

@@ -27,7 +27,6 @@ class checkpoint_core : noncopyable {
     copied_.record(copies_.get(), where);
   }
   ~checkpoint_core() {
-    wait_for(started_);
     stop_.store(true, memory_order::release);
     changes_.notify();
     thread_.join();
@@ -161,7 +160,7 @@ class checkpoint_core : noncopyable {
     free_ring();
     slots_.clear();
     while (ring_ == nullptr) {
-      slot_bytes_ = wanted / 4 < largest_slot ? wanted / 4 / 4096 * 4096 : largest_slot;
+      slot_bytes_ = (wanted / most_slots + 4095) / 4096 * 4096;
       std::size_t const slots = (wanted + slot_bytes_ - 1) / slot_bytes_;
       try {
         ring_ = static_cast<unsigned char*>(memory_.allocate(slots * slot_bytes_, 4096, where));
@@ -330,7 +329,8 @@ class checkpoint_core : noncopyable {
     changes_.notify();
   }
 
-  static constexpr std::size_t largest_slot = std::size_t{16} << 20U;
+  // Each has an event: behind some 50 of them that have not completed, enqueuing blocks.
+  static constexpr std::size_t most_slots = 16;
   static constexpr std::size_t least_ring = 16384;
   static constexpr unsigned slot_flags = cudaEventDisableTiming | cudaEventBlockingSync;
 
