@@ -31,7 +31,7 @@ namespace {
 
 #if defined(__CUDACC__)
 constexpr std::size_t tensors = 200;
-constexpr std::size_t elements_of_tensor = 571428;
+constexpr std::size_t elements_of_tensor = 571392;
 constexpr int gradient_work = 450;
 #else
 constexpr std::size_t tensors = 20;

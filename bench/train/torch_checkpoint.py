@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 
-TENSORS, ELEMENTS, WORK = 200, 571428, 450
+TENSORS, ELEMENTS, WORK = 200, 571392, 450
 
 
 def main():

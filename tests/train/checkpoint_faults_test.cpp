@@ -226,6 +226,38 @@ TEST_CASE("every CUDA call may fail: the save does, the next one does not") {
   }
 }
 
+TEST_CASE("neighbours are copied at once, and one by one where CUDA refuses that") {
+  folder const f;
+  state s;
+  ww::tensor_list parts;
+  float* const data = s.weights.data();
+  parts.add("c", data + 9001, state::elements - 9001).add("a", data, 5000);
+  parts.add("empty", data + 5000, {0, 7}).add("b", data + 5000, 4001);
+  ww::checkpoint_writer saver{f.path(), options{}.ring(40000)};
+  auto const save = [&](std::uint64_t number) {
+    s.set(number);
+    std::uint64_t const before = ww::testing::call_count("cudaMemcpyAsync");
+    REQUIRE(saver.save(number, s.stream, parts).wait());
+    return ww::testing::call_count("cudaMemcpyAsync") - before;
+  };
+  std::uint64_t const slots = (state::elements * 4 + 4095) / 4096;
+  CHECK(save(1) == slots);
+  for (std::uint64_t const nth : {1, 5, 9}) {  // within one, and over both borders
+    s.set(nth);
+    {
+      ww::testing::scoped_fault_plan const fault{
+          ww::testing::fault_plan{}.fail("cudaMemcpyAsync", nth, cudaErrorInvalidValue)};
+      REQUIRE(saver.save(nth, s.stream, parts).wait());
+    }
+    s.set(3);
+    CHECK(saver.restore(parts) == nth);
+    std::vector<float> all(state::elements);
+    s.weights.copy_to(s.stream, all.data(), all.size());
+    s.stream.synchronize();
+    CHECK(all == state::weights_of(nth));
+  }
+}
+
 TEST_CASE("restore throws when a CUDA call fails, and works then") {
   folder const f;
   state s;

@@ -202,14 +202,18 @@ class checkpoint_core : noncopyable {
       enqueued_.store(slot + 1, memory_order::release);
       changes_.notify();
     };
-    for (std::size_t const i : order_) {
-      auto const* from = static_cast<unsigned char const*>(state[i].data);
-      for (std::size_t left = state[i].bytes(); left != 0;) {
+    for (std::size_t first = 0, last = 0; first != order_.size(); first = last) {
+      // Neighbours in memory are copied at once: a copy takes the host 2 us.
+      auto const* from = static_cast<unsigned char const*>(state[order_[first]].data);
+      std::size_t left = 0;
+      for (; last != order_.size() && state[order_[last]].data == from + left; ++last) {
+        left += state[order_[last]].bytes();
+      }
+      while (left != 0) {
         std::size_t const within = position % slot_bytes_;
         if (within == 0) wait_for_slot(position / slot_bytes_);
         std::size_t const n = left < slot_bytes_ - within ? left : slot_bytes_ - within;
-        check(copy_async(ring_ + position % ring_bytes_, from, n, cudaMemcpyDefault, on.get()),
-              "cudaMemcpyAsync", where);
+        copy(ring_ + position % ring_bytes_, from, n, on, state, first, last, where);
         position += n;
         from += n;
         left -= n;
@@ -218,6 +222,27 @@ class checkpoint_core : noncopyable {
     }
     if (position % slot_bytes_ != 0) publish();
     copied_.record(on.get(), where);
+  }
+  // Copies a part of the tensors order_[first] to order_[last - 1].
+  void copy(unsigned char* to, unsigned char const* from, std::size_t bytes, stream_ref on,
+            tensor_list const& state, std::size_t first, std::size_t last, source_location where) {
+    cudaError_t const status = copy_async(to, from, bytes, cudaMemcpyDefault, on.get());
+    if (status != cudaErrorInvalidValue || last - first < 2) {
+      check(status, "cudaMemcpyAsync", where);
+      return;
+    }
+    discard(status);  // they are in allocations of their own
+    for (; first != last; ++first) {
+      tensor const& t = state[order_[first]];
+      auto const* const begin = static_cast<unsigned char const*>(t.data);
+      auto const* const end = begin + t.bytes();
+      auto const* const part = begin < from ? from : begin;
+      auto const* const part_end = end < from + bytes ? end : from + bytes;
+      if (part < part_end) {
+        copy(to + (part - from), part, static_cast<std::size_t>(part_end - part), on, state, first,
+             first + 1, where);
+      }
+    }
   }
   void wait_for_slot(std::size_t slot) noexcept {
     for (;;) {
