@@ -48,12 +48,13 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Keeps the copy engine busy that brings data to the device.
+// Keeps a copy engine busy.
 class other_copies {
  public:
-  explicit other_copies(bool on) : on_{on} {}
+  enum engine { none, to_device, to_host };
+  explicit other_copies(engine busy) : busy_{busy} {}
   void enqueue(ww::memory_pool& pool) {
-    if (!on_) return;
+    if (busy_ == none) return;
     if (device_.size() == 0) device_ = ww::device_buffer<char>{pool, stream_, bytes};
     // A step's worth, so that it neither ends before the step nor lags behind.
     if (stream_.done()) {
@@ -67,14 +68,14 @@ class other_copies {
 
  private:
   static constexpr std::size_t bytes = std::size_t{64} << 20U;
-  bool on_;
+  engine busy_;
   ww::pinned_pool pinned_;
   void* host_ = pinned_.allocate(bytes);
   ww::stream stream_;
   ww::device_buffer<char> device_;
 };
 
-void measure(std::string const& folder, bool beside, bool busy, int saves) {
+void measure(std::string const& folder, bool beside, other_copies::engine busy, int saves) {
   ww::stream stream;
   ww::memory_pool pool{ww::current_device()};
   std::size_t const all = tensors * elements_of_tensor;
@@ -130,8 +131,9 @@ void measure(std::string const& folder, bool beside, bool busy, int saves) {
   }
   double const usual = median(plain);
   double const bytes = static_cast<double>(state.bytes());
-  std::printf("warpwright,%s,%d,%.4g,%.2f,%.2f,%.2f,%.2f,%.4f,%.2f\n",
-              beside ? "beside the next step" : "wait for the copy", busy ? 1 : 0, bytes, usual,
+  char const* const names[] = {"none", "to device", "to host"};
+  std::printf("warpwright,%s,%s,%.4g,%.2f,%.2f,%.2f,%.2f,%.4f,%.2f\n",
+              beside ? "beside the next step" : "wait for the copy", names[busy], bytes, usual,
               median(blocked) - usual, *std::max_element(blocked.begin(), blocked.end()) - usual,
               beside ? 3.0 : bytes / 45e6 + 3.0,
               meanwhile.empty() ? 0.0 : median(meanwhile) / usual - 1.0, median(written));
@@ -169,9 +171,9 @@ int main(int argc, char** argv) try {
   int const saves = argc > 2 ? std::atoi(argv[2]) : 5;
   measure_copy();
   std::printf(
-      "library,mode,engine_busy,bytes,step_ms,blocked_ms,most_blocked_ms,limit_ms,slower_meanwhile,"
+      "library,mode,busy_engine,bytes,step_ms,blocked_ms,most_blocked_ms,limit_ms,slower_meanwhile,"
       "written_s\n");
-  for (bool const busy : {false, true}) {
+  for (auto const busy : {other_copies::none, other_copies::to_device, other_copies::to_host}) {
     for (bool const beside : {false, true}) {
       measure(folder, beside, busy, saves);
       std::filesystem::remove_all(folder);

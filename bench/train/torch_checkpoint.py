@@ -72,7 +72,7 @@ def main():
             shutil.rmtree(folder, ignore_errors=True)
         usual = statistics.median(plain)
         slower = statistics.median(meanwhile) / usual - 1 if meanwhile else 0
-        print(f"torch {torch.__version__},{name},0,{size:.4g},{usual:.2f},{statistics.median(blocked) - usual:.2f},"
+        print(f"torch {torch.__version__},{name},none,{size:.4g},{usual:.2f},{statistics.median(blocked) - usual:.2f},"
               f"{max(blocked) - usual:.2f},,{slower:.4f},{statistics.median(written):.2f}", flush=True)
 
     def default(path):

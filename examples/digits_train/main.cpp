@@ -80,6 +80,7 @@ void train(std::string const& folder, useconds_t pause_us) {
   ww::checkpoint_writer saver{folder, ww::checkpoint_options{}.keep(2)};
   std::uint64_t step = saver.restore(state);
   std::printf("%s: from step %llu\n", folder.c_str(), static_cast<unsigned long long>(step));
+  std::uint64_t const begin = step;
   ww::graph_replay graph;
   for (; step < steps && !stop.requested(); ++step) {
     graph.run(stream, [&](ww::stream_ref s) {
@@ -98,6 +99,7 @@ void train(std::string const& folder, useconds_t pause_us) {
     if (pause_us != 0) ::usleep(pause_us);
   }
   if (!saver.save(step, stream, state).wait()) throw std::runtime_error{saver.error()};
+  processes::write(folder + "/run", std::to_string(begin) + " to " + std::to_string(step));
   ww::loss_scale_status const scale = scaler.status(stream);
   std::printf("%s: %s at step %llu, %llu skipped, scale %g\n", folder.c_str(),
               step == steps ? "ends" : stop.reason(), static_cast<unsigned long long>(step),
@@ -147,7 +149,13 @@ void show() {
     processes::expect_end_by(processes::wait(child), signal);
     saved = processes::newest(disturbed);
   }
+  std::string const stopped = processes::read(disturbed + "/run");
   processes::expect_success(processes::wait(processes::start({disturbed})));
+  if (std::atoi(stopped.c_str()) == 0 ||
+      processes::read(disturbed + "/run") !=
+          stopped.substr(stopped.rfind(' ') + 1) + " to " + std::to_string(steps)) {
+    throw std::runtime_error{"a run did not go on where the one before had ended"};
+  }
 
   std::string const bits = processes::read(processes::newest(half));
   if (bits.empty() || processes::read(processes::newest(disturbed)) != bits) {

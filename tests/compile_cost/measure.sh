@@ -158,7 +158,8 @@ limit_for() {
       warpwright/tune/report.hpp | warpwright/tune/tuning_store.hpp | warpwright/kernel/explain.hpp | \
       warpwright/kernel/reduce_matrix.hpp | warpwright/observe/monitor.hpp | warpwright/observe/step_timer.hpp | \
       warpwright/observe/sync_watch.hpp | warpwright/serve/batch_policy.hpp | \
-      warpwright/serve/step_batcher.hpp | warpwright/train/loss_scaler.hpp) limit=$limit_of_sum ;;
+      warpwright/serve/step_batcher.hpp | warpwright/train/checkpoint.hpp | \
+      warpwright/train/loss_scaler.hpp) limit=$limit_of_sum ;;
     warpwright/observe.hpp | warpwright/warpwright.hpp) limit=$limit_of_all ;;
     *) limit=$limit_of_one ;;
   esac

@@ -11,10 +11,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <thread>
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -176,7 +175,8 @@ TEST_CASE("every file call of a restore fails once: the one before, or an except
     CAPTURE(nth);
     files.nth = nth;
     files.calls = 0;
-    ww::checkpoint_writer saver{f.path(), options{}.files(files.operations)};
+    ww::checkpoint_writer saver{
+        f.path(), options{}.files(files.operations).on_failure([](std::string const&) {})};
     std::uint64_t const step = saver.restore(s.list);
     CHECK(step >= 1);
     CHECK(s.is(step));
@@ -192,6 +192,7 @@ TEST_CASE("every CUDA call may fail: the save does, the next one does not") {
   for (std::uint64_t nth = 1; nth <= 100; ++nth) {
     CAPTURE(nth);
     for (bool const beside : {false, true}) {
+      std::uint64_t const step = 10 * nth + (beside ? 2 : 0);
       ww::checkpoint_writer saver{f.path(), options{}.ring(32768).copy_beside(beside).on_failure(
                                                 [](std::string const&) {})};
       s.set(nth);
@@ -200,14 +201,14 @@ TEST_CASE("every CUDA call may fail: the save does, the next one does not") {
       try {
         ww::testing::scoped_fault_plan const fault{
             ww::testing::fault_plan{}.fail("*", nth, cudaErrorInvalidValue)};
-        saved += saver.save(1, s.stream, s.list).wait() ? 1 : 0;
+        saved += saver.save(step, s.stream, s.list).wait() ? 1 : 0;
         saver.before_update(s.stream);
       } catch (ww::cuda_error const&) {  // of is_capturing() or before_update()
       }
       CHECK(cudaGetLastError() == cudaSuccess);
       CHECK(f.newest(".tmp") == f.path() + '/');  // none
-      REQUIRE(saver.save(2, s.stream, s.list).wait());
-      REQUIRE(saver.restore(s.list) == 2);
+      REQUIRE(saver.save(step + 1, s.stream, s.list).wait());
+      REQUIRE(saver.restore(s.list) == step + 1);
       REQUIRE(s.is(nth));
     }
   }
@@ -328,15 +329,14 @@ TEST_CASE("folders that cannot be written to, and those that vanish") {
 TEST_CASE("a folder of another run, and one that another process writes to") {
   folder const f;
   state s;
-  ww::checkpoint_writer first{f.path(), options{}.keep(1)};
-  REQUIRE(first.save(2000, s.stream, s.list).wait());
-  CHECK_THAT(save_fails(f.path(), s), Contains("has a checkpoint of step 2000, and this one is of "
-                                               "1000; call restore() first"));
-  int const lock = ::open(f.path().c_str(), O_RDONLY);
-  REQUIRE(::flock(lock, LOCK_EX) == 0);
-  CHECK_THAT(save_fails(f.path(), s), Contains("another process is writing to the folder"));
-  ::close(lock);
-  CHECK(first.save(2001, s.stream, s.list).wait());
+  {
+    ww::checkpoint_writer saver{f.path()};
+    REQUIRE(saver.save(2000, s.stream, s.list).wait());
+    CHECK_THAT(save_fails(f.path(), s), Contains("another process or writer saves to the folder"));
+  }
+  CHECK_THAT(save_fails(f.path(), s), Contains("has a checkpoint of step 2000, which is later; "
+                                               "call restore() first"));
+  ww::checkpoint_writer first{f.path()};
 
   std::vector<std::thread> writers;  // nothing is mixed, whoever wins
   for (std::uint64_t const base : {3000, 4000}) {
@@ -354,6 +354,34 @@ TEST_CASE("a folder of another run, and one that another process writes to") {
   std::uint64_t const step = first.restore(s.list);
   CHECK(step >= 3000);
   CHECK(s.is(step));
+}
+
+TEST_CASE("a save that failed does not write into the next one's memory") {
+  folder const f;
+  state s;
+  ww::stream other;
+  std::string const path = f.path();
+  write(path, "");  // a file
+  ww::checkpoint_writer saver{path, options{}.on_failure([](std::string const&) {})};
+  auto const sleep = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds{50}); };
+  ww::check(cudaLaunchHostFunc(s.stream, sleep, nullptr), "cudaLaunchHostFunc");
+  ww::check(cudaMemsetAsync(s.bytes.data(), 9, 7, s.stream), "cudaMemsetAsync");
+  CHECK_FALSE(saver.save(1, s.stream, s.list).wait());  // its copies have not begun
+  std::filesystem::remove(path);
+  ww::check(cudaMemsetAsync(s.bytes.data(), 7, 7, other), "cudaMemsetAsync");
+  REQUIRE(saver.save(2, other, s.list).wait());
+  CHECK(saver.restore(s.list) == 2);
+}
+
+TEST_CASE("a folder's name is that of when the writer was made") {
+  folder const f;
+  state s;
+  std::string const before = std::filesystem::current_path().string();
+  std::filesystem::current_path(std::filesystem::path{f.path()}.parent_path());
+  ww::checkpoint_writer saver{"run"};
+  std::filesystem::current_path(before);
+  CHECK(saver.save(1, s.stream, s.list).wait());
+  CHECK(f.names().size() == 2);
 }
 
 TEST_CASE("a child of fork() leaves the writer alone") {

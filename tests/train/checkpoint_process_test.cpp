@@ -68,6 +68,7 @@ void train(std::string const& path, bool& ended) {
   ww::checkpoint_writer saver{path};
   std::vector<float> values(1000);
   std::uint64_t step = saver.restore(state);
+  if (step != shared().saved) shared().bad = 5;
   for (; step < 300 && !stop.requested(); ++step) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       values[i] = static_cast<float>((i * 31 + step * 17) % 101) * 0.01F - 0.5F;
@@ -82,6 +83,7 @@ void train(std::string const& path, bool& ended) {
   }
   ended = step == 300;
   if (!saver.save(step, stream, state).wait()) shared().bad = 4;
+  shared().saved = step;
 }
 
 void pause(std::uint64_t microseconds) { ::usleep(static_cast<useconds_t>(microseconds)); }
@@ -146,6 +148,7 @@ TEST_CASE("a run that is stopped at any time ends soon, and goes on to the same 
   std::string const expected = content(undisturbed.newest(".safetensors"));
   while (stops < enough) {
     folder const again;  // a run ends before it was stopped often enough
+    shared().saved = 0;
     for (int ended = 0; ended == 0;) {
       shared().started = false;
       pid_t const child = run(again.path());

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoint_support.hpp"
 
+#include <warpwright/core/detail/system/crc32c.hpp>
 #include <warpwright/graph/capture.hpp>
 #include <warpwright/graph/graph_exec.hpp>
 
@@ -16,6 +17,10 @@ using namespace test_support;
 namespace {
 
 using options = ww::checkpoint_options;
+
+options quiet() {
+  return options{}.on_failure([](std::string const&) {});
+}
 
 // A file of Python's safetensors 0.7, of numpy arrays and metadata.
 std::string python_file() {
@@ -93,26 +98,39 @@ TEST_CASE("saves behind one another, and the newest stay") {
     s.set(50);
     saver.save(5, s.stream, s.list);  // in place of the other one
   }
+  auto const steps = [&] {
+    std::vector<std::string> all;
+    for (std::string const& name : f.names()) {
+      if (name.size() == 26 && name.substr(17) == ".manifest") all.push_back(name.substr(0, 17));
+    }
+    return all;
+  };
   CHECK(f.names().size() == 4);
-  CHECK(f.names()[1] == "step-000000000004.manifest");
-  CHECK(f.names()[3] == "step-000000000005.manifest");
-  write(f.path() + "/step-000000000005.1.tmp", "");  // as a process that was killed leaves
-  write(f.path() + "/step-000000000006.2.tmp", "");
-  write(f.path() + "/step-000000000006.3.safetensors", "");
-  write(f.path() + "/step-by-step.txt", "");  // somebody else's
-  ww::checkpoint_writer saver{f.path(), options{}.keep(2)};
+  CHECK(steps() == std::vector<std::string>{"step-000000000004", "step-000000000005"});
+  std::vector<std::string> const others{
+      "step-by-step.txt",     "step-1000.png",
+      "step-5-notes.txt",     "step-000000000001.best.safetensors",
+      "step-000000000001.md", "step-7"};
+  for (std::string const& name : others) write(f.path() + '/' + name, "");
+  // As a process that was killed leaves:
+  write(f.path() + "/step-000000000005.1.0xf0.0.tmp", "");
+  write(f.path() + "/step-000000000006.manifest.1.0xf0.0.tmp", "");
+  write(f.path() + "/step-000000000003.0123abcd.safetensors", "");
+  ww::checkpoint_writer saver{f.path(), quiet().keep(2)};
   CHECK(saver.restore(s.list) == 5);
   CHECK(s.is(50));
   REQUIRE(saver.save(7, s.stream, s.list).wait());
-  REQUIRE(f.names().size() == 5);
-  CHECK(f.names()[1] == "step-000000000005.manifest");
-  CHECK(f.names()[3] == "step-000000000007.manifest");
-  write(f.newest(".manifest"), "damaged");
-  ww::checkpoint_writer again{f.path(), options{}.keep(2)};
-  CHECK(again.restore(s.list) == 5);
-  REQUIRE(again.save(6, s.stream, s.list).wait());
-  CHECK(f.names()[3] == "step-000000000006.manifest");  // 7 would be of another past
-  CHECK(f.names().size() == 5);
+  CHECK(steps() == std::vector<std::string>{"step-000000000005", "step-000000000007"});
+  CHECK(f.names().size() == 4 + others.size());
+  write(f.newest("7.manifest"), "damaged");
+  CHECK(saver.restore(s.list) == 5);
+  REQUIRE(saver.save(6, s.stream, s.list).wait());
+  CHECK(steps() == std::vector<std::string>{"step-000000000005", "step-000000000006"});
+  write(f.newest("6.manifest"), "damaged");
+  CHECK(saver.restore(s.list) == 5);
+  REQUIRE(saver.save(8, s.stream, s.list).wait());  // a damaged one does not count
+  CHECK(steps() == std::vector<std::string>{"step-000000000005", "step-000000000008"});
+  CHECK(f.names().size() == 4 + others.size());
 }
 
 TEST_CASE("a graph waits before its update until the last save has copied the state") {
@@ -199,10 +217,9 @@ TEST_CASE("a damaged checkpoint is not taken, and the one before is") {
     } else {
       damaged.resize(at);
     }
-    if (!of_data && damaged.substr(0, 24) != manifest.substr(0, 24)) continue;  // its version
     write(of_data ? data_path : manifest_path, damaged);
     s.set(9);
-    ww::checkpoint_writer saver{f.path()};
+    ww::checkpoint_writer saver{f.path(), quiet()};
     CAPTURE(round, at, of_data);
     REQUIRE(saver.restore(s.list) == 1);
     REQUIRE(s.is(1));
@@ -212,16 +229,25 @@ TEST_CASE("a damaged checkpoint is not taken, and the one before is") {
   }
   std::filesystem::remove(data_path);
   {
-    ww::checkpoint_writer saver{f.path()};
+    std::string text;
+    ww::checkpoint_writer saver{f.path(),
+                                options{}.on_failure([&](std::string const& t) { text = t; })};
     CHECK(saver.restore(s.list) == 1);
+    CHECK_THAT(text, Catch::Contains("went on from step 1, and not from a later one"));
     CHECK_THAT(saver.skipped(), Catch::Contains("cannot be opened: No such file or directory"));
     s.set(2);
     REQUIRE(saver.save(2, s.stream, s.list).wait());
     REQUIRE(saver.restore(s.list) == 2);
+    CHECK_FALSE(saver.save(1, s.stream, s.list).wait());  // 2 is good: it does not go
+    CHECK_THAT(saver.error(), Catch::Contains("has a checkpoint of step 2, which is later"));
   }
   std::string newer = manifest;
   newer.replace(newer.find("=1\t"), 2, "=2");
-  write(manifest_path, newer);
+  write(manifest_path, newer);  // damaged
+  CHECK(ww::checkpoint_writer{f.path(), quiet()}.restore(s.list) == 1);
+  newer.resize(newer.find("crc32c_of_this_line="));
+  std::uint32_t const crc = ww::detail::crc32c(newer.data(), newer.size());
+  write(manifest_path, newer + "crc32c_of_this_line=" + std::to_string(crc) + "\t\n");
   CHECK_THROWS_WITH((ww::checkpoint_writer{f.path()}.restore(s.list)),
                     Catch::Contains("is of a newer version of warpwright; update"));
   write(manifest_path, "");
@@ -229,6 +255,18 @@ TEST_CASE("a damaged checkpoint is not taken, and the one before is") {
   CHECK_THROWS_WITH((ww::checkpoint_writer{f.path()}.restore(s.list)),
                     Catch::Contains("no checkpoint in '" + f.path() + "' can be used") &&
                         Catch::Contains("step 2: ") && Catch::Contains("step 1: "));
+}
+
+TEST_CASE("names that a safetensors file cannot have are refused when it is saved") {
+  folder const f;
+  state s;
+  ww::checkpoint_writer saver{f.path(), quiet()};
+  for (std::string const name : {"__metadata__", "\xff", "a\xc3", "\xed\xa0\x80"}) {
+    ww::tensor_list list;
+    list.add(name, s.weights.data(), 1);
+    CHECK_FALSE(saver.save(1, s.stream, list).wait());
+    CHECK_THAT(saver.error(), Catch::Contains("cannot have a tensor of the name '" + name + "'"));
+  }
 }
 
 TEST_CASE("a file of Python's safetensors, and what is none") {
@@ -255,33 +293,45 @@ TEST_CASE("a file of Python's safetensors, and what is none") {
   CHECK(bytes[18] == 0xc0);
   CHECK(bytes[19] == 0x3f);
 
-  auto const with_header = [&](std::string header) {
-    while (header.size() < 224) header += ' ';
-    return std::string("\xe0\0\0\0\0\0\0\0", 8) + header + good.substr(good.size() - 32);
+  // A header of two good tensors and another text, which is of the last 12 bytes.
+  auto const with = [&](std::string const& last) {
+    std::string header =
+        "{\"b\":{\"dtype\":\"I64\",\"shape\":[2],\"data_offsets\":[0,16]},"
+        "\"tab\\u0009\\u00fC\\ud83d\\ude00\" : {\"data_offsets\":[16,20],\"dtype\":\"F32\","
+        "\"shape\":[ 1 ]}," +
+        last + " }";
+    header.append(320 - header.size(), ' ');
+    return std::string("\x40\x01\0\0\0\0\0\0", 8) + header + good.substr(good.size() - 32);
   };
-  std::string escaped = good;  // the same name
-  escaped = with_header(
-      "{\"w\":{\"shape\":[2,3],\"dtype\":\"F16\",\"data_offsets\":[20,32]},"
-      "\"tab\\u0009\\u00fC\\ud83d\\ude00\" : {\"data_offsets\":[16,20],\"dtype\":\"F32\","
-      "\"shape\":[ 1 ]} }");
-  CHECK_NOTHROW(read(escaped));
-  for (std::string const& bad :
-       {std::string{}, std::string{"{}"}, good + "x", good.substr(0, good.size() - 1),
-        good.substr(0, 100), "\xff\xff\xff\xff\xff\xff\xff\xff" + good.substr(8), with_header("[]"),
-        with_header("{\"w\":{\"dtype\":\"F16\",\"shape\":[2,3]}}"), with_header("{\"w"),
-        with_header("{\"w\":{\"dtype\":\"F16\",\"shape\":[2,3],\"data_offsets\":[32,20]}}"),
-        with_header("{\"w\":{\"dtype\":\"F16\",\"shape\":[2,3],\"data_offsets\":[20,31]}}"),
-        with_header("{\"w\":{\"dtype\":\"F16\",\"shape\":[2,3],\"data_offsets\":[18,32]}}"),
-        with_header("{\"tab\\u0009\\u00fC\\ud83d\\ude00\":{\"dtype\":\"F32\",\"shape\":[1],"
-                    "\"data_offsets\":[0,4]},"
-                    "\"w\":{\"dtype\":\"F16\",\"shape\":[2,3],\"data_offsets\":[20,32]},"
-                    "\"\\ud83d\\u0041\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}"),
-        with_header("{\"w\":{\"dtype\":\"F16\",\"shape\":[2,3],\"data_offsets\":[20,32]},"
-                    "\"w\":{\"dtype\":\"F16\",\"shape\":[2,3],\"data_offsets\":[20,32]}}"),
-        with_header("{\"w\":{\"dtype\":\"F16\",\"shape\":[99999999999999999999],"
-                    "\"data_offsets\":[20,32]}}"),
-        with_header("{\"\\ud83d\":{}}"), with_header("{\"\\ud83d\\u0041\":{}}"),
-        with_header("{\"\\q\":{}}"), with_header("{} {}")}) {
+  auto const w = [](std::string const& offsets) {
+    return "\"w\":{\"shape\":[2,3],\"dtype\":\"F16\",\"data_offsets\":[" + offsets + "]}";
+  };
+  auto const byte = [](std::string const& name) {
+    return ",\"" + name + "\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[32,32]}";
+  };
+  CHECK_NOTHROW(read(with(w("20,32") + byte("\\ud83d\\ude01"))));
+  for (std::string const& bad : {std::string{},
+                                 std::string{"{}"},
+                                 good + "x",
+                                 good.substr(0, good.size() - 1),
+                                 good.substr(0, 100),
+                                 "\xff\xff\xff\xff\xff\xff\xff\xff" + good.substr(8),
+                                 with(""),
+                                 with("[]"),
+                                 with("\"w"),
+                                 with("\"w\":{\"dtype\":\"F16\",\"shape\":[2,3]}"),
+                                 with(w("32,20")),
+                                 with(w("20,31")),
+                                 with(w("18,32")),
+                                 with(w("19,31")),
+                                 with(w("18446744073709551612,8")),
+                                 with(w("20,32") + ',' + w("20,32")),
+                                 with(w("20,99999999999999999999")),
+                                 with(w("20,32") + byte("\\ud83d")),
+                                 with(w("20,32") + byte("\\ud83d\\u0041")),
+                                 with(w("20,32") + byte("\\q")),
+                                 with(w("20,32") + byte("a\\u0000b")),
+                                 with(w("20,32") + "} {")}) {
     CAPTURE(bad);
     CHECK_THROWS_AS(read(bad), ww::checkpoint_error);
   }

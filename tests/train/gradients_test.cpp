@@ -206,6 +206,14 @@ TEST_CASE("ranks take the same sizes, and their weights are those of the whole")
   CHECK(items == 31);
   CHECK(offsets[0] == offsets[1]);
   CHECK(offsets[0] == offsets[2]);
+  fixture f;
+  ww::gradient_accumulator sum{f.pool, f.stream, f.list};
+  ww::micro_batches parts{plan};
+  parts.agree([](bool) -> bool { throw std::bad_alloc{}; });  // that is not a micro-batch's memory
+  int calls = 0;
+  CHECK_THROWS_AS(parts.run(f.stream, sum, f.list, [&](std::size_t, std::size_t) { ++calls; }),
+                  std::bad_alloc);
+  CHECK(calls == 1);
   CHECK_THROWS_AS((ww::micro_batches{plan, 3}), std::invalid_argument);
   CHECK_THROWS_AS(ww::micro_batches{ww::batch_plan{}}, std::invalid_argument);
 }

@@ -48,11 +48,12 @@ class checkpoint_options
   /// Copies on a stream of the writer's own while the next step computes gradients, until
   /// checkpoint_writer::before_update(). Without it later work of the stream waits for the copies.
   self copy_beside(bool on = true) const { return with(&values::beside, on); }
-  /// @param bytes  of page-locked memory between the GPU and the file, at least 8 KiB. Default: as
+  /// @param bytes  of page-locked memory between the GPU and the file, at least 16 KiB. Default: as
   ///   the state, as then save() never waits for the disk
   self ring(std::size_t bytes) const { return with(&values::ring, bytes); }
   /// @param function  `void function(std::string const& text)`, called by a thread of the writer or
-  ///   by save() when a save failed; must not throw. Default: writes the text to stderr
+  ///   by save() when a save failed, and by restore() when it passed over a later checkpoint; must
+  ///   not throw or call the writer. Default: writes the text to stderr
   template <class F>
   self on_failure(F function) const {
     self copy = *this;
@@ -87,15 +88,19 @@ class pending_save {
 /// A checkpoint is a file `step-000000001000.XXXXXXXX.safetensors`, which Python's safetensors
 /// reads, and a manifest `step-000000001000.manifest` with its size and CRC-32C. Both are written
 /// under other names, passed to the device (fsync), and renamed, the manifest last: a process that
-/// is killed at any time, or a loss of power, leaves the checkpoints of before. A folder is for one
-/// run at a time; what an earlier process left half written is removed.
+/// is killed at any time, or a loss of power, leaves the checkpoints of before. The disk needs room
+/// for one more than stay.
 ///
-/// @pre the state is not written while it is copied: see copy_beside()
-/// **Threads:** one at a time.
+/// A folder is for one run at a time: from its first save() on a writer keeps others from saving
+/// there. Files of other names stay as they are.
+///
+/// @pre the state is neither written, moved nor freed while it is copied: see copy_beside()
+/// **Threads:** one at a time. **Device:** that which is current when it is made.
 class checkpoint_writer : detail::noncopyable {
  public:
   /// Nothing is read or written yet.
-  /// @param folder   created by the first save; its parent exists
+  /// @param folder   created by the first save; its parent exists. A relative one is below the
+  ///   current directory of now
   /// @throws std::invalid_argument  for an empty name or an option out of range
   /// @throws cuda_error             when CUDA creates no stream or event
   explicit checkpoint_writer(std::string folder, checkpoint_options const& options = {},
@@ -104,7 +109,8 @@ class checkpoint_writer : detail::noncopyable {
   ~checkpoint_writer();
 
   /// Reads the newest checkpoint that is whole and undamaged into the state, and page-locks the
-  /// memory that saves of it need. All of its file is read before the state is written.
+  /// memory that saves of it need. All of its file is read before the state is written. It passes
+  /// over those that are damaged, which the next save() removes, and those that cannot be read.
   /// @param state  tensors of the names, types and shapes that were saved, in any order
   /// @return its step; 0, and the state is unchanged, where there is none
   /// @throws std::invalid_argument  if its tensors are others: names one

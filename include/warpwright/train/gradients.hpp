@@ -136,7 +136,8 @@ class micro_batches {
   }
   /// Makes all ranks take the same sizes, which collective operations in the gradients need.
   /// @param function  `bool function(bool mine)`: whether any rank ran out of memory; called behind
-  ///   each micro-batch. Gradients are computed for 0 items where only other ranks have one left
+  ///   each micro-batch. Gradients are computed for 0 items where only other ranks have one left.
+  ///   Where a rank throws anything else it does not call it: end the others, as by a time limit
   template <class F>
   micro_batches& agree(F function) {
     agree_ = detail::owned_function<bool(bool)>{std::move(function)};
@@ -158,9 +159,10 @@ class micro_batches {
   std::size_t run(stream_ref stream, Sum& sum, tensor_list const& gradients, Backward&& backward,
                   source_location where = source_location::current()) {
     sum.clear(stream, where);
-    std::size_t calls = 0;
+    std::size_t failures = 0;
+    bool again = false;  // whether what `part` throws means that, and is no error of add() or agree
     auto const part = [&](std::size_t offset, std::size_t most) {
-      ++calls;
+      again = false;
       std::size_t const left = mine_ > offset ? mine_ - offset : 0;
       std::size_t const count = left < most ? left : most;
       if (count == 0 && !agree_) return;
@@ -170,13 +172,19 @@ class micro_batches {
         detail::check_pending("the gradients of micro_batches::run", where);
       } catch (...) {
         failed = std::current_exception();
-        if (!agree_ || !default_out_of_memory{}(failed)) throw;
+        if (!default_out_of_memory{}(failed)) throw;
       }
-      if (agree_ && agree_(failed != nullptr)) throw std::bad_alloc{};
+      again = agree_ ? agree_(failed != nullptr) : failed != nullptr;
+      if (again) {
+        ++failures;
+        if (failed == nullptr) throw std::bad_alloc{};  // another rank's
+        std::rethrow_exception(failed);
+      }
       if (count != 0) sum.add(stream, gradients, static_cast<double>(count), where);
     };
-    std::size_t const parts = size_.run(most_, part, default_out_of_memory{}, where);
-    return calls - parts;
+    size_.run(
+        most_, part, [&](std::exception_ptr const&) { return again; }, where);
+    return failures;
   }
   /// @return items of a micro-batch now
   [[nodiscard]] std::size_t size() const { return size_.size(); }

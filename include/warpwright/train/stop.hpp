@@ -55,7 +55,7 @@ class stop_options {
 
 /// Remembers that the run is to end. Once it is, it stays so.
 ///
-/// A second signal ends the process at once, as the signal does without this object.
+/// A second signal ends the process at once, by its default action.
 ///
 /// @pre there is one in the process, as signal handlers have no context
 /// **Threads:** requested() is for one thread, which agrees for its rank; request() and reason()

@@ -37,34 +37,25 @@ class checkpoint_core : noncopyable {
   std::uint64_t restore(tensor_list const& state, source_location where) {
     wait_for(started_);
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize", where);
-    skipped_.clear();
-    array<std::uint64_t> steps;
-    int const error = folder_.find_steps(steps);
-    if (error != 0 && error != ENOENT) {
-      throw checkpoint_error{"checkpoint_writer: cannot read the folder '" + folder_.path() +
-                             "': " + std::strerror(error)};
-    }
     reserve(state.bytes(), where);
-    for (std::uint64_t const step : steps) {
-      try {
-        read(step, state, where);
-        restored_ = true;
-        return step;
-      } catch (checkpoint_folder::newer_version) {
-        throw checkpoint_error{"checkpoint_writer: '" +
-                               folder_.path(checkpoint_folder::stem(step)) +
-                               ".manifest' is of a newer version of warpwright; update, or give "
-                               "another folder"};
-      } catch (checkpoint_error const& e) {
-        skipped_ += "step " + std::to_string(step) + ": " + e.what() + '\n';
+    for (int attempt = 1;; ++attempt) {
+      skipped_.clear();
+      damaged_.clear();
+      unreadable_.clear();
+      array<std::uint64_t> steps;
+      int const error = folder_.find_steps(steps);
+      if (error == ENOENT || (error == 0 && steps.empty())) return 0;
+      if (error != 0) {
+        throw checkpoint_error{"checkpoint_writer: cannot read the folder '" + folder_.path() +
+                               "': " + std::strerror(error)};
       }
-    }
-    if (!steps.empty()) {
+      std::uint64_t step = 0;
+      bool vanished = false;
+      if (try_all(steps, state, step, vanished, where)) return step;
+      if (vanished && attempt < 5) continue;  // a run removes the oldest meanwhile
       throw checkpoint_error{"checkpoint_writer: no checkpoint in '" + folder_.path() +
                              "' can be used; to begin anew give another folder\n" + skipped_};
     }
-    restored_ = true;
-    return 0;
   }
   [[nodiscard]] std::string const& skipped() const noexcept { return skipped_; }
 
@@ -75,8 +66,10 @@ class checkpoint_core : noncopyable {
           "checkpoint_writer: the stream is capturing; save between the replays of a graph", where);
     }
     wait_for(started_);
+    failures_.reserve(failures_.size() + 1);
     std::uint64_t const number = ++started_;
     try {
+      copied_.synchronize(where);  // of a save that failed before its copies had completed
       step_ = step;
       header_ = safetensors_header(state, step, order_);
       bytes_ = state.bytes();
@@ -94,6 +87,7 @@ class checkpoint_core : noncopyable {
     try {
       enqueue(stream, state, where);
     } catch (std::exception const& e) {
+      discard(cudaStreamSynchronize(values_.beside ? copies_.get() : stream.get()));
       reason_ = e.what();
       failed_.store(true, memory_order::release);
       changes_.notify();
@@ -131,24 +125,50 @@ class checkpoint_core : noncopyable {
   }
 
  private:
+  bool try_all(array<std::uint64_t> const& steps, tensor_list const& state, std::uint64_t& restored,
+               bool& vanished, source_location where) {
+    for (std::uint64_t const step : steps) {
+      array<std::uint64_t>* passed_over = &damaged_;
+      try {
+        read(step, state, where);
+        restored = step;
+        if (!skipped_.empty()) {
+          report("checkpoint_writer: went on from step " + std::to_string(step) +
+                 ", and not from a later one\n" + skipped_);
+        }
+        return true;
+      } catch (checkpoint_folder::newer_version) {
+        throw checkpoint_error{"checkpoint_writer: '" +
+                               folder_.path(checkpoint_folder::stem(step)) +
+                               ".manifest' is of a newer version of warpwright; update, or give "
+                               "another folder"};
+      } catch (unreadable_file const& e) {
+        vanished = vanished || e.error == ENOENT;
+        passed_over = &unreadable_;
+        skip(step, e);
+      } catch (checkpoint_error const& e) {
+        skip(step, e);
+      }
+      passed_over->push_back(step);
+    }
+    return false;
+  }
+  void skip(std::uint64_t step, checkpoint_error const& e) {
+    skipped_ += "step " + std::to_string(step) + ": " + e.what() + '\n';
+  }
   void read(std::uint64_t step, tensor_list const& state, source_location where) {
     checkpoint_folder::manifest const m = folder_.read_manifest(step);
-    std::string const path = folder_.path(m.file);
-    try {
-      safetensors_file file{operations_, path.c_str()};
-      if (file.bytes() != m.bytes) {
-        throw checkpoint_error{
-            (text{"has "} + file.bytes() + " bytes, its manifest says " + m.bytes).c_str()};
-      }
-      if (file.checksum(ring_, ring_bytes_) != m.crc) {
-        throw checkpoint_error{"has another CRC-32C than its manifest says"};
-      }
-      array<std::uint64_t> offsets;
-      file.find(state, true, offsets, path.c_str(), where);
-      file.copy(state, offsets, copies_.ref(), ring_, ring_bytes_, where);
-    } catch (checkpoint_error const& e) {
-      throw checkpoint_error{"'" + path + "' " + e.what()};
+    safetensors_file file{operations_, folder_.path(m.file)};
+    if (file.bytes() != m.bytes) {
+      file.fail("has " + std::to_string(file.bytes()) + " bytes, its manifest says " +
+                std::to_string(m.bytes));
     }
+    if (file.checksum(ring_, ring_bytes_) != m.crc) {
+      file.fail("has another CRC-32C than its manifest says");
+    }
+    array<std::uint64_t> offsets;
+    file.find(state, true, offsets, where);
+    file.copy(state, offsets, copies_.ref(), ring_, ring_bytes_, where);
   }
 
   // Page-locks the ring; a smaller one where the system has no memory for it.
@@ -180,6 +200,7 @@ class checkpoint_core : noncopyable {
   }
   void free_ring() {
     if (ring_ != nullptr) memory_.deallocate(ring_, ring_bytes_);
+    static_cast<void>(memory_.trim());
     ring_ = nullptr;
     ring_bytes_ = 0;
   }
@@ -276,15 +297,19 @@ class checkpoint_core : noncopyable {
   }
 
   void write() {
-    checkpoint_folder::lock const lock{folder_.path()};
+    folder_.lock();
     array<std::uint64_t> steps;
     int error = folder_.find_steps(steps);
-    if (error == 0 && !restored_ && !steps.empty() && steps.front() > step_) {
-      throw checkpoint_error{(text{"the folder has a checkpoint of step "} + steps.front() +
-                              ", and this one is of " + step_ +
-                              "; call restore() first, or give another folder")
-                                 .c_str()};
+    if (error != 0) fail(error);
+    for (std::uint64_t const later : steps) {
+      if (later > step_ && !checkpoint_folder::contains(damaged_, later) &&
+          !checkpoint_folder::contains(unreadable_, later)) {
+        throw checkpoint_error{(text{"the folder has a checkpoint of step "} + later +
+                                ", which is later; call restore() first, or give another folder")
+                                   .c_str()};
+      }
     }
+    bool const replaces = checkpoint_folder::contains(steps, step_);
     std::string const stem = checkpoint_folder::stem(step_);
     new_file file{operations_};
     error = file.open(folder_.path(stem).c_str());
@@ -310,16 +335,21 @@ class checkpoint_core : noncopyable {
     static_cast<void>(std::snprintf(digits, sizeof digits, ".%08x", crc));
     m.file = stem + digits + ".safetensors";
     error = file.commit(writer, folder_.path(m.file).c_str(), true);
-    if (error == 0) error = folder_.sync();
+    if (error != 0) fail(error);
     std::string const manifest = checkpoint_folder::manifest_text(step_, m);
+    error = folder_.sync();
     if (error == 0) {
       error = write_file(folder_.path(stem + ".manifest").c_str(), manifest.data(), manifest.size(),
                          operations_, true);
     }
-    if (error == 0) error = folder_.sync();
+    if (error != 0) {
+      if (!replaces) folder_.remove(m.file);  // otherwise it may be the file of before
+      fail(error);
+    }
+    error = folder_.sync();
     if (error != 0) fail(error);
-    restored_ = true;
-    folder_.rotate(step_, m.file, values_.kept);
+    folder_.rotate(step_, m.file, values_.kept, damaged_);
+    damaged_.clear();
   }
   [[noreturn]] void fail(int error) const {
     throw checkpoint_error{"cannot write to '" + folder_.path() + "': " + std::strerror(error) +
@@ -337,21 +367,26 @@ class checkpoint_core : noncopyable {
 
   void finish(std::uint64_t number, std::string const& problem) noexcept {
     if (!problem.empty()) {
-      std::string const text = "checkpoint_writer: step " + std::to_string(step_) +
-                               " is not saved: " + problem + "; the training goes on";
-      {
-        unique_lock<mutex> const lock{mutex_};
-        failures_.push_back(number);
-        error_ = text;
-      }
-      if (values_.on_failure) {
-        values_.on_failure(text);
-      } else {
-        std::fprintf(stderr, "warpwright: %s\n", text.c_str());
+      unique_lock<mutex> lock{mutex_};
+      failures_.push_back(number);  // reserved
+      try {
+        error_ = "checkpoint_writer: step " + std::to_string(step_) + " is not saved: " + problem +
+                 "; the training goes on";
+        std::string const text = error_;
+        lock.unlock();
+        report(text);
+      } catch (std::bad_alloc const&) {  // wait() tells
       }
     }
     finished_.store(number, memory_order::release);
     changes_.notify();
+  }
+  void report(std::string const& text) const {
+    if (values_.on_failure) {
+      values_.on_failure(text);
+    } else {
+      std::fprintf(stderr, "warpwright: %s\n", text.c_str());
+    }
   }
 
   // Each has an event: behind some 50 of them that have not completed, enqueuing blocks.
@@ -372,14 +407,15 @@ class checkpoint_core : noncopyable {
   bool short_of_memory_ = false;
   array<event_handle> slots_;
   std::string skipped_;
+  array<std::uint64_t> damaged_;     // found by restore(): the next save removes them
+  array<std::uint64_t> unreadable_;  // these stay
 
   // The save under way: written before job_, and by the thread.
   std::uint64_t step_ = 0;
   std::string header_;
   array<std::size_t> order_;
   std::size_t bytes_ = 0;
-  bool restored_ = false;  // or saved: checkpoints of later steps are of this run
-  std::string reason_;     // before failed_
+  std::string reason_;  // before failed_
 
   std::uint64_t started_ = 0;
   atomic<std::uint64_t> job_;
@@ -445,17 +481,13 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string checkpoint_writer::error() const {
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void read_safetensors(std::string const& path, stream_ref stream,
                                                         tensor_list const& into,
                                                         source_location where) {
-  try {
-    detail::safetensors_file file{detail::stdio_operations, path.c_str()};
-    detail::array<std::uint64_t> offsets;
-    file.find(into, false, offsets, path.c_str(), where);
-    constexpr std::size_t bytes = std::size_t{8} << 20U;
-    pinned_pool memory{pinned_pool_options{}.growth_bytes(bytes)};
-    auto* const buffer = static_cast<unsigned char*>(memory.allocate(bytes, 4096, where));
-    file.copy(into, offsets, stream, buffer, bytes, where);
-  } catch (checkpoint_error const& e) {
-    throw checkpoint_error{"read_safetensors: '" + path + "' " + e.what()};
-  }
+  detail::safetensors_file file{detail::stdio_operations, path};
+  detail::array<std::uint64_t> offsets;
+  file.find(into, false, offsets, where);
+  constexpr std::size_t bytes = std::size_t{8} << 20U;
+  pinned_pool memory{pinned_pool_options{}.growth_bytes(bytes)};
+  auto* const buffer = static_cast<unsigned char*>(memory.allocate(bytes, 4096, where));
+  file.copy(into, offsets, stream, buffer, bytes, where);
 }
 
 WARPWRIGHT_END

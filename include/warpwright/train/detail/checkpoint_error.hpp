@@ -8,7 +8,7 @@
 
 WARPWRIGHT_BEGIN
 
-/// A checkpoint that cannot be used. what() names the file, what is wrong with it, and a remedy.
+/// A checkpoint that cannot be used. what() names the file and what is wrong with it.
 class checkpoint_error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

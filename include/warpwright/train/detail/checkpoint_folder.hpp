@@ -19,10 +19,13 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 /// The files of a run's checkpoints.
-class checkpoint_folder {
+class checkpoint_folder : noncopyable {
  public:
   checkpoint_folder(std::string path, file_operations const& operations)
-      : path_{std::move(path)}, operations_{operations} {}
+      : path_{std::move(path)}, operations_{operations} {
+    char here[4096];
+    if (path_[0] != '/' && ::getcwd(here, sizeof here) != nullptr) path_ = here + ('/' + path_);
+  }
 
   [[nodiscard]] std::string path(std::string const& name) const { return path_ + '/' + name; }
   [[nodiscard]] std::string const& path() const noexcept { return path_; }
@@ -51,28 +54,34 @@ class checkpoint_folder {
   }
   /// @throws checkpoint_error  if it is damaged; newer_version: it is of a newer version
   [[nodiscard]] manifest read_manifest(std::uint64_t step) const {
-    safetensors_file file{operations_, path(stem(step) + ".manifest").c_str()};
+    safetensors_file file{operations_, path(stem(step) + ".manifest")};
     std::string all(file.bytes() < 4096 ? file.bytes() : 4096, '\0');
     file.read(0, &all[0], all.size());
+    std::size_t const last = all.rfind("crc32c_of_this_line=");
+    std::string end;
+    if (last != std::string::npos) {
+      append_field(end, "crc32c_of_this_line", std::size_t{crc32c(all.data(), last)});
+      end += '\n';
+    }
     line_reader line{{all.data(), all.data() + all.size()}};
     manifest m;
     std::uint64_t format = 0;
     std::uint64_t same = 0;
-    if (line.take_integer("warpwright_checkpoint", format) && format > version) {
-      throw newer_version{};
-    }
+    line.take_integer("warpwright_checkpoint", format);
+    bool const whole = line.failed() == nullptr && !end.empty() && all.substr(last) == end;
+    if (whole && format > version) throw newer_version{};
     line.take_integer("step", same);
     line.take_text("file", m.file);
     line.take_integer("bytes", m.bytes);
     line.take_integer("crc32c", m.crc);
-    if (line.failed() != nullptr || manifest_text(step, m) != all || same != step) {
-      throw checkpoint_error{"its manifest is damaged"};
-    }
+    if (!whole || line.failed() != nullptr || same != step) file.fail("is damaged");
     return m;
   }
   struct newer_version {};
 
-  /// Calls `visit(name, step)` for the files of checkpoints. @return 0, or an errno
+  enum class kind { manifest, data, temporary };
+
+  /// Calls `visit(name, step, kind)` for the files of checkpoints. @return 0, or an errno
   template <class Visit>
   [[nodiscard]] int for_each_file(Visit&& visit) const {
     DIR* const folder = ::opendir(path_.c_str());
@@ -81,43 +90,70 @@ class checkpoint_folder {
       DIR* folder;
       ~closed() { ::closedir(folder); }
     } const at_end{folder};
-    while (dirent const* const entry = ::readdir(folder)) {
-      char const* const name = entry->d_name;
-      if (std::strncmp(name, "step-", 5) != 0 || !is_digit(name[5])) continue;
-      visit(std::string{name}, std::uint64_t{std::strtoull(name + 5, nullptr, 10)});
+    for (;;) {
+      errno = 0;
+      dirent const* const entry = ::readdir(folder);
+      if (entry == nullptr) return errno;
+      std::string const name = entry->d_name;
+      if (name.compare(0, 5, "step-") != 0) continue;
+      std::uint64_t const step = std::strtoull(name.c_str() + 5, nullptr, 10);
+      std::string const of = stem(step);
+      if (name.compare(0, of.size(), of) != 0) continue;
+      std::string const rest = name.substr(of.size());
+      if (rest == ".manifest") {
+        visit(name, step, kind::manifest);
+      } else if (rest.size() == 21 && rest.find_first_not_of("0123456789abcdef", 1) == 9 &&
+                 rest.compare(9, 12, ".safetensors") == 0) {
+        visit(name, step, kind::data);
+      } else if (ends_with(rest, ".tmp") && rest.find(".0x") != std::string::npos) {
+        visit(name, step, kind::temporary);
+      }
     }
-    return 0;
   }
   /// @param steps  gets the steps that have a manifest, the newest first. @return 0, or an errno
   [[nodiscard]] int find_steps(array<std::uint64_t>& steps) const {
     steps.clear();
-    int const error = for_each_file([&](std::string const& name, std::uint64_t step) {
-      if (name == stem(step) + ".manifest") steps.push_back(step);
+    int const error = for_each_file([&](std::string const&, std::uint64_t step, kind k) {
+      if (k == kind::manifest) steps.push_back(step);
     });
     sort(steps.begin(), steps.size(), [](std::uint64_t a, std::uint64_t b) { return a > b; });
     return error;
   }
 
-  /// Removes all but the newest checkpoints, from `step` down, and what is incomplete.
+  /// Removes damaged checkpoints, all but the newest of the others up to `step`, and what is older.
   /// @param file  of the checkpoint at `step`
-  void rotate(std::uint64_t step, std::string const& file, std::size_t kept) const {
+  void rotate(std::uint64_t step, std::string const& file, std::size_t kept,
+              array<std::uint64_t> const& damaged) const {
     array<std::uint64_t> steps;
     if (find_steps(steps) != 0) return;
-    std::size_t newer = 0;
-    while (newer != steps.size() && steps[newer] > step) ++newer;
-    steps.remove_front(newer);
-    std::size_t const left = steps.size() < kept ? steps.size() : kept;
+    std::uint64_t oldest = step;
+    for (std::uint64_t const s : steps) {
+      if (s > step || contains(damaged, s) || kept == 0) continue;
+      oldest = s;
+      --kept;
+    }
     for (bool const manifests : {true, false}) {  // a manifest goes before what it names
-      static_cast<void>(for_each_file([&](std::string const& name, std::uint64_t of) {
-        bool stays = false;
-        for (std::size_t i = 0; i < left; ++i) stays = stays || steps[i] == of;
-        bool const is_manifest = name == stem(of) + ".manifest";
-        stays = stays && (is_manifest || (of == step ? name == file : !ends_with(name, ".tmp")));
-        if (!stays && is_manifest == manifests) {
-          static_cast<void>(operations_.remove(operations_.context, path(name).c_str()));
-        }
+      static_cast<void>(for_each_file([&](std::string const& name, std::uint64_t of, kind k) {
+        bool const goes =
+            of == step ? k == kind::data && name != file : of < oldest || contains(damaged, of);
+        if (goes && (k == kind::manifest) == manifests) remove(name);
       }));
     }
+  }
+  /// Removes what processes have left that were killed. @pre no other writes
+  void remove_temporaries() const {
+    static_cast<void>(for_each_file([&](std::string const& name, std::uint64_t, kind k) {
+      if (k == kind::temporary) remove(name);
+    }));
+  }
+  void remove(std::string const& name) const noexcept {
+    static_cast<void>(operations_.remove(operations_.context, path(name).c_str()));
+  }
+  static bool contains(array<std::uint64_t> const& steps, std::uint64_t step) noexcept {
+    for (std::uint64_t const s : steps) {
+      if (s == step) return true;
+    }
+    return false;
   }
 
   [[nodiscard]] int sync() const {
@@ -125,29 +161,28 @@ class checkpoint_folder {
     return error_of(operations_.sync_folder(operations_.context, path_.c_str()) != 0);
   }
 
-  /// Keeps other processes from writing to the folder.
-  class lock : noncopyable {
-   public:
-    /// Makes the folder. @throws checkpoint_error  if it cannot be written to
-    explicit lock(std::string const& path) {
-      if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
-        throw checkpoint_error{"cannot make the folder '" + path + "': " + std::strerror(errno)};
-      }
-      descriptor_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-      if (descriptor_ < 0) {
-        throw checkpoint_error{"cannot open the folder '" + path + "': " + std::strerror(errno)};
-      }
-      // Some network file systems have no locks.
-      if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
-      ::close(descriptor_);
-      throw checkpoint_error{"another process is writing to the folder '" + path +
+  /// Makes the folder, and keeps others from writing to it as long as this object lives.
+  /// @throws checkpoint_error  if it cannot be written to
+  void lock() {
+    if (::mkdir(path_.c_str(), 0777) != 0 && errno != EEXIST) fail("cannot make the folder");
+    struct stat now;
+    struct stat locked;
+    if (lock_ >= 0 && ::stat(path_.c_str(), &now) == 0 && ::fstat(lock_, &locked) == 0 &&
+        now.st_ino == locked.st_ino && now.st_dev == locked.st_dev) {
+      return;
+    }
+    unlock();  // of a folder that was removed
+    lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock_ < 0) fail("cannot open the folder");
+    if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) {
+      remove_temporaries();
+    } else if (errno == EWOULDBLOCK) {  // some network file systems have no locks
+      unlock();
+      throw checkpoint_error{"another process or writer saves to the folder '" + path_ +
                              "'; give each run a folder of its own"};
     }
-    ~lock() { ::close(descriptor_); }
-
-   private:
-    int descriptor_ = -1;
-  };
+  }
+  ~checkpoint_folder() { unlock(); }
 
  private:
   static bool ends_with(std::string const& name, char const* end) {
@@ -155,8 +190,17 @@ class checkpoint_folder {
     return name.size() >= n && name.compare(name.size() - n, n, end) == 0;
   }
 
+  [[noreturn]] void fail(char const* what) const {
+    throw checkpoint_error{what + (" '" + path_ + "': ") + std::strerror(errno)};
+  }
+  void unlock() noexcept {
+    if (lock_ >= 0) ::close(lock_);
+    lock_ = -1;
+  }
+
   std::string path_;
   file_operations const& operations_;
+  int lock_ = -1;
 };
 
 }  // namespace detail

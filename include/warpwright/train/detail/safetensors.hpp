@@ -29,6 +29,7 @@ constexpr char const* safetensors_types[] = {"F32", "F16", "BF16", "F64", "I32",
 constexpr std::size_t largest_safetensors_header = 100'000'000;  // Python's limit
 
 /// The begin of a file for tensors.
+/// @throws checkpoint_error  for names that the format does not have
 /// @param order  gets the order of their elements in the file: by the size of the elements, so that
 ///   each array is aligned to its own; of one size by address, so that neighbours are copied at
 ///   once
@@ -48,7 +49,11 @@ WARPWRIGHT_COLD inline std::string safetensors_header(tensor_list const& list, s
   std::size_t offset = 0;
   for (std::size_t const i : order) {
     tensor const& t = list[i];
-    header.append(",").append(json_text(t.name).str()).append(":{\"dtype\":\"");
+    std::string const name = t.name;
+    if (name == "__metadata__" || valid_utf8(name) != name) {
+      throw checkpoint_error{"a safetensors file cannot have a tensor of the name '" + name + "'"};
+    }
+    header.append(",").append(json_text(name).str()).append(":{\"dtype\":\"");
     header.append(safetensors_types[static_cast<unsigned>(t.type)]).append("\",\"shape\":[");
     for (std::size_t k = 0; k < t.shape.size(); ++k) {
       header.append(k == 0 ? "" : ",").append(std::to_string(t.shape[k]));
@@ -60,6 +65,10 @@ WARPWRIGHT_COLD inline std::string safetensors_header(tensor_list const& list, s
   header += '}';
   header.append((8 - header.size() % 8) % 8, ' ');
   std::uint64_t const length = header.size() - 8;
+  if (length > largest_safetensors_header) {
+    throw checkpoint_error{"a header of " + std::to_string(length) +
+                           " bytes; safetensors files have at most 100,000,000: use shorter names"};
+  }
   std::memcpy(&header[0], &length, 8);  // little-endian, as all systems with CUDA
   return header;
 }
@@ -68,100 +77,111 @@ WARPWRIGHT_COLD inline std::string safetensors_header(tensor_list const& list, s
 struct safetensors_entry {
   std::string name;
   std::string type;
-  std::string shape;    // as shape_key::to_text()
-  std::string extents;  // of what was read last
+  std::string shape;  // as shape_key::to_text()
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
 
 /// Reads a header.
 /// @param visit  `void(safetensors_entry const&)`
-/// @throws checkpoint_error  with the place of what is wrong
+/// @throws json_error  with the place of what is wrong
 template <class Visit>
 void parse_safetensors_header(std::string const& header, Visit&& visit) {
   json_reader json{header.data(), header.size()};
   safetensors_entry entry;
-  auto const numbers = [&](std::uint64_t(&first)[2]) {
+  unsigned seen = 0;
+  auto const read_field = [&](std::string const& field) {
+    if (field == "dtype") {
+      entry.type = json.string();
+      seen |= 1U;
+      return;
+    }
     std::size_t count = 0;
-    entry.extents.clear();
+    std::uint64_t first[2] = {};
+    std::string all;
     json.array([&] {
       std::uint64_t const value = json.integer();
       if (count < 2) first[count] = value;
-      entry.extents += (count++ == 0 ? "" : "x") + std::to_string(value);
+      all.append(count++ == 0 ? "" : "x").append(std::to_string(value));
     });
-    return count;
-  };
-  auto const read_field = [&](std::string const& field) {
-    std::uint64_t values[2] = {};
-    if (field == "dtype") {
-      entry.type = json.string();
-    } else if (field == "shape") {
-      numbers(values);
-      entry.shape = entry.extents;
-    } else if (field == "data_offsets" && numbers(values) == 2) {
-      entry.begin = values[0];
-      entry.end = values[1];
+    if (field == "shape") {
+      entry.shape = all;
+      seen |= 2U;
+    } else if (field == "data_offsets" && count == 2) {
+      entry.begin = first[0];
+      entry.end = first[1];
+      seen |= 4U;
     } else {
       json.fail("expected dtype, shape or two data_offsets");
     }
   };
-  try {
-    json.object([&](std::string const& name) {
-      if (name == "__metadata__") {
-        json.object([&](std::string const&) { static_cast<void>(json.string()); });
-        return;
-      }
-      entry = safetensors_entry{};
-      entry.name = name;
-      json.object(read_field);
-      if (entry.type.empty()) json.fail("a tensor has no dtype");
-      visit(entry);
-    });
-    json.expect_end();
-  } catch (json_error const& e) {
-    throw checkpoint_error{std::string{"has a damaged header: "} + e.what()};
-  }
+  json.object([&](std::string const& name) {
+    if (name == "__metadata__") {
+      json.object([&](std::string const&) { static_cast<void>(json.string()); });
+      return;
+    }
+    entry.name = name;
+    seen = 0;
+    json.object(read_field);
+    if (seen != 7U || name.find('\0') != std::string::npos || entry.begin > entry.end) {
+      json.fail("a tensor without a good name, dtype, shape and data_offsets");
+    }
+    visit(entry);
+  });
+  json.expect_end();
 }
+
+/// A file that cannot be read now: nothing is known of what is in it.
+struct unreadable_file : checkpoint_error {
+  unreadable_file(std::string const& text, int number) : checkpoint_error{text}, error{number} {}
+  int error;
+};
 
 /// A file that is open for reading.
 class safetensors_file : noncopyable {
  public:
-  safetensors_file(file_operations const& operations, char const* path)
-      : operations_{operations}, file_{operations.open(operations.context, path, "rbe")} {
-    if (file_ == nullptr) {
-      throw checkpoint_error{std::string{"cannot be opened: "} + std::strerror(errno)};
-    }
+  /// @throws unreadable_file
+  safetensors_file(file_operations const& operations, std::string path)
+      : operations_{operations},
+        path_{std::move(path)},
+        file_{operations.open(operations.context, path_.c_str(), "rbe")} {
+    if (file_ == nullptr) fail_by("cannot be opened: ", errno);
     if (::fseeko(file_, 0, SEEK_END) == 0) bytes_ = static_cast<std::uint64_t>(::ftello(file_));
   }
   ~safetensors_file() { static_cast<void>(operations_.close(operations_.context, file_)); }
 
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  [[noreturn]] void fail(std::string const& problem) const {
+    throw checkpoint_error{"'" + path_ + "' " + problem};
+  }
 
-  /// @throws checkpoint_error  if there are not so many
+  /// @throws unreadable_file; checkpoint_error: it ends before
   void read(std::uint64_t offset, void* data, std::size_t bytes) {
     errno = 0;
-    if (::fseeko(file_, static_cast<off_t>(offset), SEEK_SET) != 0 ||
-        operations_.read(operations_.context, file_, data, bytes) != bytes) {
-      throw checkpoint_error{(text{"cannot be read at byte "} + offset + (errno == 0 ? "" : ": ") +
-                              (errno == 0 ? "" : std::strerror(errno)))
-                                 .c_str()};
+    if (::fseeko(file_, static_cast<off_t>(offset), SEEK_SET) == 0 &&
+        operations_.read(operations_.context, file_, data, bytes) == bytes) {
+      return;
     }
+    if (errno != 0) fail_by("cannot be read: ", errno);
+    fail("is truncated");
   }
 
   /// Finds the elements of tensors.
   /// @param strict   whether the file may have no others
   /// @param offsets  gets where in the file each begins
   /// @throws checkpoint_error       if the file is damaged
-  /// @throws std::invalid_argument  if it has others. @param name  for the text
-  void find(tensor_list const& list, bool strict, array<std::uint64_t>& offsets, char const* name,
+  /// @throws std::invalid_argument  if it has others
+  void find(tensor_list const& list, bool strict, array<std::uint64_t>& offsets,
             source_location where) {
-    auto const refuse = [&](text const& problem) {
-      throw_invalid_argument(text{"'"} + name + "' " + problem, where);
+    auto const refuse = [&](std::string const& problem) {
+      text const place{where.file(), where.line()};
+      throw std::invalid_argument{place.c_str() + (": '" + path_ + "' ") + problem +
+                                  "; give the tensors that were saved"};
     };
     std::uint64_t length = 0;
     if (bytes_ >= 8) read(0, &length, 8);
     if (length < 2 || length > bytes_ - 8 || length > largest_safetensors_header) {
-      throw checkpoint_error{"is no safetensors file, or is truncated"};
+      fail("is no safetensors file, or is truncated");
     }
     std::string json(length, '\0');
     read(8, &json[0], json.size());
@@ -170,31 +190,39 @@ class safetensors_file : noncopyable {
     for (std::uint64_t& o : offsets) o = 0;
     std::uint64_t const data = 8 + length;
     std::uint64_t end = 0;
-    std::string twice;
-    parse_safetensors_header(json, [&](safetensors_entry const& e) {
-      end = e.end > end ? e.end : end;
-      tensor const* const t = list.find(e.name.c_str());
-      if (t == nullptr) {
-        if (strict) refuse(text{"has a tensor '"} + e.name.c_str() + "', the state has none");
-        return;
-      }
-      std::uint64_t& offset = offsets[static_cast<std::size_t>(t - list.begin())];
-      if (offset != 0) throw checkpoint_error{"has the tensor '" + e.name + "' twice"};
-      offset = data + e.begin;
-      char const* const type = safetensors_types[static_cast<unsigned>(t->type)];
-      std::string const shape = t->shape.to_text();
-      if (e.type != type || e.shape != shape) {
-        refuse(text{"has the tensor '"} + t->name + "' as " + e.type.c_str() + " of shape [" +
-               e.shape.c_str() + "], the state as " + type + " of shape [" + shape.c_str() + "]");
-      }
-      if (e.end - e.begin != t->bytes()) {
-        throw checkpoint_error{"has a wrong number of elements for '" + e.name + "'"};
-      }
-    });
-    if (end != bytes_ - data)
-      throw checkpoint_error{"is truncated, or has bytes behind its tensors"};
+    std::uint64_t sum = 0;
+    try {
+      parse_safetensors_header(json, [&](safetensors_entry const& e) {
+        end = e.end > end ? e.end : end;
+        sum += e.end - e.begin;
+        tensor const* const t = list.find(e.name.c_str());
+        if (t == nullptr) {
+          if (strict) refuse("has a tensor '" + e.name + "', the state has none");
+          return;
+        }
+        std::uint64_t& offset = offsets[static_cast<std::size_t>(t - list.begin())];
+        if (offset != 0) fail("has the tensor '" + e.name + "' twice");
+        offset = data + e.begin;
+        std::string const type = safetensors_types[static_cast<unsigned>(t->type)];
+        std::string const shape = t->shape.to_text();
+        if (e.type != type || e.shape != shape) {
+          refuse("has the tensor '" + e.name + "' as " + e.type + " of shape [" + e.shape +
+                 "], the state as " + type + " of shape [" + shape + "]");
+        }
+        if (e.end - e.begin != t->bytes()) {
+          fail("has a wrong number of elements for '" + e.name + "'");
+        }
+      });
+    } catch (json_error const& e) {
+      fail(std::string{"has a damaged header: "} + e.what());
+    }
+    if (end != bytes_ - data || sum != end) {
+      fail("is truncated, or has bytes that are of no tensor or of two");
+    }
     for (std::size_t i = 0; i < list.size(); ++i) {
-      if (offsets[i] == 0) refuse(text{"has no tensor '"} + list[i].name + "', the state has one");
+      if (offsets[i] == 0) {
+        refuse(std::string{"has no tensor '"} + list[i].name + "', the state has one");
+      }
     }
   }
 
@@ -234,7 +262,12 @@ class safetensors_file : noncopyable {
   }
 
  private:
+  [[noreturn]] void fail_by(char const* what, int error) const {
+    throw unreadable_file{"'" + path_ + "' " + what + std::strerror(error), error};
+  }
+
   file_operations const& operations_;
+  std::string path_;
   std::FILE* file_;
   std::uint64_t bytes_ = 0;
 };

@@ -212,7 +212,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void dynamic_batch_size::throw_too_small
                                   detail::text{"; a batch of "} + count +
                                       (count == 1 ? " item" : " items") +
                                       " does not fit, and dynamic_batch_size may use none below " +
-                                      least() + ": lower minimum() or multiple_of()"};
+                                      least() + ": lower min_size() or multiple_of(), or give it more memory"};
 }
 
 WARPWRIGHT_END
