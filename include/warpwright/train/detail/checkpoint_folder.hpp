@@ -3,8 +3,8 @@
 #pragma once
 
 #include <warpwright/core/detail/sort.hpp>
+#include <warpwright/core/detail/system/safetensors.hpp>
 #include <warpwright/core/detail/text/line_fields.hpp>
-#include <warpwright/train/detail/safetensors.hpp>
 
 #include <cstdlib>
 

@@ -6,6 +6,7 @@
 
 #include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
+#include <warpwright/core/detail/error/checkpoint_error.hpp>
 #include <warpwright/core/detail/sort.hpp>
 #include <warpwright/core/detail/system/crc32c.hpp>
 #include <warpwright/core/detail/system/file.hpp>
@@ -14,7 +15,6 @@
 #include <warpwright/core/event.hpp>
 #include <warpwright/core/stream.hpp>
 #include <warpwright/core/tensor_list.hpp>
-#include <warpwright/train/detail/checkpoint_error.hpp>
 
 #include <cstring>
 
