@@ -29,6 +29,7 @@ using options = ww::checkpoint_options;
 struct failing_files {
   std::size_t nth = 0;
   bool half = false;  // a write or read is short
+  int error = ENOSPC;
   std::size_t calls = 0;
   std::string log;  // a letter a call
 
@@ -36,7 +37,7 @@ struct failing_files {
     log += letter;
     errno = 0;
     if (++calls != nth) return false;
-    errno = letter == 'r' ? EIO : ENOSPC;
+    errno = letter == 'r' ? EIO : error;
     return true;
   }
   static failing_files& of(void* context) { return *static_cast<failing_files*>(context); }
@@ -55,9 +56,9 @@ struct failing_files {
       },
       [](void* c, std::FILE* file) {
         bool const fails = of(c).fails('c');
-        int const error = errno;
+        int const before = errno;
         std::fclose(file);
-        errno = error;
+        errno = before;
         return fails ? -1 : 0;
       },
       [](void* c, char const* from, char const* to) {
@@ -122,8 +123,8 @@ TEST_CASE("the file is on the disk before its name, and the manifest behind both
 
 TEST_CASE("every file call fails once, or is short: a whole state, at most one save old") {
   for (bool const half : {false, true}) {
-    std::size_t most = 100;
-    for (std::size_t nth = 1; nth <= most; ++nth) {
+    bool reached = true;  // the call that fails
+    for (std::size_t nth = 1; reached; ++nth) {
       CAPTURE(half, nth);
       folder const f;
       state s;
@@ -140,9 +141,13 @@ TEST_CASE("every file call fails once, or is short: a whole state, at most one s
         files.nth = nth;
         s.set(2);
         saved = saver.save(2, s.stream, s.list).wait();
-        most = std::min(most, files.calls + (files.calls < nth ? 0 : 1));
+        reached = files.calls >= nth;
         files.nth = 0;
         if (!saved) {
+          if (files.log.find('m') != std::string::npos &&
+              f.newest("2.manifest") == f.path() + '/') {
+            CHECK(f.names().size() == 2);  // those of step 1
+          }
           CHECK_THAT(saver.error(), Contains("step 2 is not saved: cannot write to '" + f.path() +
                                              "': No space left on device; make room; the "));
           CHECK_THAT(saver.error(), Contains("the training goes on"));
@@ -183,6 +188,50 @@ TEST_CASE("every file call of a restore fails once: the one before, or an except
     if (step == 1) ++failures;
   }
   CHECK(failures >= 6);
+}
+
+TEST_CASE("the same state is saved again, and fails: the file of before is still there") {
+  for (std::size_t nth = 1; nth <= 20; ++nth) {
+    CAPTURE(nth);
+    folder const f;
+    state s;
+    failing_files files;
+    ww::checkpoint_writer saver{
+        f.path(), options{}.keep(1).files(files.operations).on_failure([](std::string const&) {})};
+    REQUIRE(saver.save(1, s.stream, s.list).wait());
+    files.calls = 0;
+    files.nth = nth;
+    saver.save(1, s.stream, s.list).wait();
+    files.nth = 0;
+    REQUIRE(saver.restore(s.list) == 1);
+  }
+}
+
+TEST_CASE("what cannot be read is passed over, but stays; what vanishes is looked for again") {
+  folder const f;
+  state s;
+  failing_files files;
+  ww::checkpoint_writer saver{
+      f.path(), options{}.keep(2).files(files.operations).on_failure([](std::string const&) {})};
+  for (std::uint64_t const step : {10, 20}) {
+    s.set(step);
+    REQUIRE(saver.save(step, s.stream, s.list).wait());
+  }
+  files.calls = 0;
+  files.nth = 1;
+  files.error = EMFILE;
+  REQUIRE(saver.restore(s.list) == 10);
+  CHECK_THAT(saver.skipped(), Contains("20.manifest' cannot be opened: Too many open files"));
+  REQUIRE(saver.save(11, s.stream, s.list).wait());
+  CHECK(f.names().size() == 6);  // 10, 11, and 20
+  CHECK(saver.restore(s.list) == 20);
+
+  folder const single;
+  ww::checkpoint_writer other{single.path(), options{}.files(files.operations)};
+  REQUIRE(other.save(1, s.stream, s.list).wait());
+  files.calls = 0;
+  files.error = ENOENT;
+  CHECK(other.restore(s.list) == 1);
 }
 
 TEST_CASE("every CUDA call may fail: the save does, the next one does not") {
@@ -304,6 +353,7 @@ TEST_CASE("folders that cannot be written to, and those that vanish") {
     CHECK(saver.restore(s.list) == 0);
     REQUIRE(saver.save(2, s.stream, s.list).wait());
     CHECK(saver.restore(s.list) == 2);
+    CHECK_THAT(save_fails(f.path(), s), Contains("another process or writer saves to the folder"));
   }
   if (::geteuid() != 0) {
     std::filesystem::permissions(
@@ -359,18 +409,24 @@ TEST_CASE("a folder of another run, and one that another process writes to") {
 TEST_CASE("a save that failed does not write into the next one's memory") {
   folder const f;
   state s;
-  ww::stream other;
+  state other;
+  other.set(7);
   std::string const path = f.path();
   write(path, "");  // a file
-  ww::checkpoint_writer saver{path, options{}.on_failure([](std::string const&) {})};
+  ww::detail::file_operations slow = stdio_operations;
+  slow.open = [](void*, char const* name, char const* mode) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{100});
+    return std::fopen(name, mode);
+  };
+  ww::checkpoint_writer saver{path, options{}.files(slow).on_failure([](std::string const&) {})};
   auto const sleep = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds{50}); };
   ww::check(cudaLaunchHostFunc(s.stream, sleep, nullptr), "cudaLaunchHostFunc");
-  ww::check(cudaMemsetAsync(s.bytes.data(), 9, 7, s.stream), "cudaMemsetAsync");
   CHECK_FALSE(saver.save(1, s.stream, s.list).wait());  // its copies have not begun
   std::filesystem::remove(path);
-  ww::check(cudaMemsetAsync(s.bytes.data(), 7, 7, other), "cudaMemsetAsync");
-  REQUIRE(saver.save(2, other, s.list).wait());
+  REQUIRE(saver.save(2, other.stream, other.list).wait());
+  s.stream.synchronize();
   CHECK(saver.restore(s.list) == 2);
+  CHECK(s.is(7));
 }
 
 TEST_CASE("a folder's name is that of when the writer was made") {

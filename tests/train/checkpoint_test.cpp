@@ -107,10 +107,13 @@ TEST_CASE("saves behind one another, and the newest stay") {
   };
   CHECK(f.names().size() == 4);
   CHECK(steps() == std::vector<std::string>{"step-000000000004", "step-000000000005"});
-  std::vector<std::string> const others{
-      "step-by-step.txt",     "step-1000.png",
-      "step-5-notes.txt",     "step-000000000001.best.safetensors",
-      "step-000000000001.md", "step-7"};
+  std::vector<std::string> const others{"step-by-step.txt",
+                                        "step-1000.png",
+                                        "step-5-notes.txt",
+                                        "step-000000000001.bestbest.safetensors",
+                                        "step-000000000001.notes.tmp",
+                                        "step-000000000001.md",
+                                        "step-7"};
   for (std::string const& name : others) write(f.path() + '/' + name, "");
   // As a process that was killed leaves:
   write(f.path() + "/step-000000000005.1.0xf0.0.tmp", "");
@@ -310,28 +313,31 @@ TEST_CASE("a file of Python's safetensors, and what is none") {
     return ",\"" + name + "\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[32,32]}";
   };
   CHECK_NOTHROW(read(with(w("20,32") + byte("\\ud83d\\ude01"))));
-  for (std::string const& bad : {std::string{},
-                                 std::string{"{}"},
-                                 good + "x",
-                                 good.substr(0, good.size() - 1),
-                                 good.substr(0, 100),
-                                 "\xff\xff\xff\xff\xff\xff\xff\xff" + good.substr(8),
-                                 with(""),
-                                 with("[]"),
-                                 with("\"w"),
-                                 with("\"w\":{\"dtype\":\"F16\",\"shape\":[2,3]}"),
-                                 with(w("32,20")),
-                                 with(w("20,31")),
-                                 with(w("18,32")),
-                                 with(w("19,31")),
-                                 with(w("18446744073709551612,8")),
-                                 with(w("20,32") + ',' + w("20,32")),
-                                 with(w("20,99999999999999999999")),
-                                 with(w("20,32") + byte("\\ud83d")),
-                                 with(w("20,32") + byte("\\ud83d\\u0041")),
-                                 with(w("20,32") + byte("\\q")),
-                                 with(w("20,32") + byte("a\\u0000b")),
-                                 with(w("20,32") + "} {")}) {
+  for (std::string const& bad :
+       {std::string{},
+        std::string{"{}"},
+        good + "x",
+        good.substr(0, good.size() - 1),
+        good.substr(0, 100),
+        "\xff\xff\xff\xff\xff\xff\xff\xff" + good.substr(8),
+        with(""),
+        with("[]"),
+        with("\"w"),
+        with("\"w\":{\"dtype\":\"F16\",\"shape\":[2,3]}"),
+        with(w("32,20")),
+        with(w("20,31")),
+        with(w("18,32")),
+        with(w("19,31")),
+        with(w("18446744073709551612,8")),
+        with(w("20,32") + ',' + w("20,32")),
+        with(w("20,99999999999999999999")),
+        with(w("20,32") + byte("\\ud83d")),
+        with(w("20,32") + byte("\\ud83d\\u0041")),
+        with(w("20,32") + byte("\\q")),
+        with(w("20,32") + byte("a\\u0000b")),
+        with(w("20,32") + "} {"),
+        with(w("20,32") + ",\"x\":{\"dtype\":\"U8\",\"data_offsets\":[32,32]}"),
+        with(w("20,32") + ",\"x\":{\"dtype\":\"U8\",\"shape\":[9],\"data_offsets\":[0,9]}")}) {
     CAPTURE(bad);
     CHECK_THROWS_AS(read(bad), ww::checkpoint_error);
   }

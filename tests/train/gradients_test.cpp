@@ -214,6 +214,11 @@ TEST_CASE("ranks take the same sizes, and their weights are those of the whole")
   CHECK_THROWS_AS(parts.run(f.stream, sum, f.list, [&](std::size_t, std::size_t) { ++calls; }),
                   std::bad_alloc);
   CHECK(calls == 1);
+  ww::micro_batches second{
+      ww::batch_planner{}.global_batch(3).ranks(2).largest_micro_batch(1).allow_ragged().plan(), 1};
+  calls = 0;
+  second.run(f.stream, sum, f.list, [&](std::size_t, std::size_t) { ++calls; });
+  CHECK(calls == 1);  // of two, as the first rank has
   CHECK_THROWS_AS((ww::micro_batches{plan, 3}), std::invalid_argument);
   CHECK_THROWS_AS(ww::micro_batches{ww::batch_plan{}}, std::invalid_argument);
 }
