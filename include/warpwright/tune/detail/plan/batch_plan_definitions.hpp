@@ -208,11 +208,11 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void dynamic_batch_size::throw_too_small
     report.live_bytes = report.reserved_bytes = total - free;
     report.limit_bytes = total;
   }
-  throw warpwright::out_of_memory{report, where,
-                                  detail::text{"; a batch of "} + count +
-                                      (count == 1 ? " item" : " items") +
-                                      " does not fit, and dynamic_batch_size may use none below " +
-                                      least() + ": lower min_size() or multiple_of(), or give it more memory"};
+  throw warpwright::out_of_memory{
+      report, where,
+      detail::text{"; a batch of "} + count + (count == 1 ? " item" : " items") +
+          " does not fit, and dynamic_batch_size may use none below " + least() +
+          ": lower min_size() or multiple_of(), or give it more memory"};
 }
 
 WARPWRIGHT_END
