@@ -244,6 +244,16 @@ TEST_CASE("a damaged checkpoint is not taken, and the one before is") {
     CHECK_FALSE(saver.save(1, s.stream, s.list).wait());  // 2 is good: it does not go
     CHECK_THAT(saver.error(), Catch::Contains("has a checkpoint of step 2, which is later"));
   }
+  {
+    folder const lost;
+    std::filesystem::create_directory(lost.path());
+    write(lost.path() + f.newest(".safetensors").substr(f.path().size()), data);
+    ww::checkpoint_writer saver{lost.path(), quiet()};
+    CHECK(saver.restore(s.list) == 0);
+    CHECK_THAT(saver.skipped(), Catch::Contains("has no manifest"));
+    REQUIRE(saver.save(1, s.stream, s.list).wait());
+    CHECK(lost.names().size() == 3);  // it is of step 2, and stays for now
+  }
   std::string newer = manifest;
   newer.replace(newer.find("=1\t"), 2, "=2");
   write(manifest_path, newer);  // damaged

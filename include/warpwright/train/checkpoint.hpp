@@ -114,9 +114,9 @@ class checkpoint_writer : detail::noncopyable {
   /// @param state  tensors of the names, types and shapes that were saved, in any order
   /// @return its step; 0, and the state is unchanged, where there is none
   /// @throws std::invalid_argument  if its tensors are others: names one
-  /// @throws checkpoint_error       if there are checkpoints, but all are damaged, one is of a
-  /// newer
-  ///   version, or the folder cannot be read
+  /// @throws checkpoint_error       if there are checkpoints, but none can be used or the newest is
+  ///   of a newer version, or the folder cannot be read
+  /// @throws out_of_memory          when nothing can be page-locked
   /// @throws cuda_error             when a copy fails: the state is then undefined
   /// **Stream:** blocks until the device has no work, before and after. **Capture:** not legal.
   std::uint64_t restore(tensor_list const& state,
@@ -128,10 +128,11 @@ class checkpoint_writer : detail::noncopyable {
   /// Saves the state as it is behind the earlier work of the stream. A failure, of the disk or of
   /// CUDA, does not throw: the training goes on, the earlier checkpoints stay, and on_failure() and
   /// pending_save::wait() tell.
-  /// @param step   how many steps the state has behind it; a checkpoint of the same step is
-  /// replaced
+  /// @param step   how many steps the state has behind it. A checkpoint of the same step is
+  ///   replaced; the save fails if there is a later one that restore() did not pass over
   /// @param state  in device memory
   /// @throws std::invalid_argument  if the stream is capturing
+  /// @throws std::bad_alloc         when the host has no memory for a number
   /// **Stream:** ordered on `stream`, whose later work waits for the copies unless copy_beside().
   /// **Cost:** a copy for each tensor. Waits on the host for the save before this one, and for the
   /// disk where the ring is smaller than the state.
@@ -152,8 +153,7 @@ class checkpoint_writer : detail::noncopyable {
 
 /// Reads tensors from a safetensors file, such as one that Python wrote.
 /// @param into  tensors of the file, by their names, types and shapes; the file may have more
-/// @throws std::invalid_argument  if the file does not have one of them, or of another type or
-/// shape
+/// @throws std::invalid_argument  if the file has one of them not, or of another type or shape
 /// @throws checkpoint_error       if the file cannot be read, is truncated or no safetensors file
 /// @throws out_of_memory, cuda_error
 /// **Stream:** ordered on `stream`; blocks until it is done. **Capture:** not legal.

@@ -44,7 +44,11 @@ class checkpoint_core : noncopyable {
       unreadable_.clear();
       array<std::uint64_t> steps;
       int const error = folder_.find_steps(steps);
-      if (error == ENOENT || (error == 0 && steps.empty())) return 0;
+      if (error == ENOENT) return 0;
+      if (error == 0 && steps.empty()) {
+        report_what_has_no_manifest();
+        return 0;
+      }
       if (error != 0) {
         throw checkpoint_error{"checkpoint_writer: cannot read the folder '" + folder_.path() +
                                "': " + std::strerror(error)};
@@ -152,6 +156,16 @@ class checkpoint_core : noncopyable {
       passed_over->push_back(step);
     }
     return false;
+  }
+  void report_what_has_no_manifest() {
+    static_cast<void>(folder_.for_each_file(
+        [&](std::string const& name, std::uint64_t step, checkpoint_folder::kind k) {
+          if (k != checkpoint_folder::kind::data) return;
+          skip(step, checkpoint_error{"'" + folder_.path(name) +
+                                      "' has no manifest, as where its save was cut off; "
+                                      "read_safetensors() reads it"});
+        }));
+    if (!skipped_.empty()) report("checkpoint_writer: begins at step 0\n" + skipped_);
   }
   void skip(std::uint64_t step, checkpoint_error const& e) {
     skipped_ += "step " + std::to_string(step) + ": " + e.what() + '\n';
