@@ -25,8 +25,8 @@ WARPWRIGHT_BEGIN
 /// Options of a stop_signal.
 class stop_options {
  public:
-  /// @param seconds  from the stop_signal's construction, above 0: less than the scheduler grants by
-  ///   a step and a save. Default: no limit
+  /// @param seconds  from the stop_signal's construction, above 0: less than the scheduler grants,
+  ///   by a step and a save. Default: no limit
   stop_options& time_limit(double seconds) {
     seconds_ = seconds > 0.0 ? seconds : -1.0;
     return *this;
