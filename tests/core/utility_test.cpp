@@ -4,8 +4,8 @@
 // core/detail: array, function_ref, string_builder and clock_ref.
 #include "support/catch.hpp"
 
-#include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/clock.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/core/detail/padding.hpp>
 #include <warpwright/core/detail/text/string_builder.hpp>

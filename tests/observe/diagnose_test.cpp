@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/catch.hpp"
 
-#include <warpwright/core/detail/sort.hpp>
+#include <warpwright/core/detail/container/sort.hpp>
 #include <warpwright/memory/pool.hpp>
 #include <warpwright/observe/diagnose.hpp>
 #include <warpwright/observe/monitor.hpp>

@@ -8,7 +8,7 @@
 //   parameters.add("layer0.weight", weight.data(), {out, in}).add("layer0.bias", bias.data(), out);
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/error.hpp>
 #include <warpwright/core/shape_key.hpp>
 
@@ -132,5 +132,5 @@ class tensor_list {
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/core/detail/tensor_list_definitions.hpp>
+#include <warpwright/core/detail/tensors/tensor_list_definitions.hpp>
 #endif

@@ -10,7 +10,7 @@
 //   std::puts(ww::to_text(best).c_str());
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/measure/compare.hpp>

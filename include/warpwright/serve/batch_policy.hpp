@@ -10,8 +10,8 @@
 //   policy.finished(0, now + seconds);
 #pragma once
 
-#include <warpwright/core/detail/address_map.hpp>
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/address_map.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/error.hpp>
 #include <warpwright/serve/batcher_options.hpp>

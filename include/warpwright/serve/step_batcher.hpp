@@ -12,8 +12,8 @@
 //   }
 #pragma once
 
-#include <warpwright/core/detail/address_map.hpp>
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/address_map.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/options.hpp>
 #include <warpwright/core/error.hpp>

@@ -11,10 +11,10 @@
 //   }
 #pragma once
 
-#include <warpwright/core/detail/error/checkpoint_error.hpp>
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/options.hpp>
+#include <warpwright/core/detail/tensors/checkpoint_error.hpp>
 #include <warpwright/core/stream.hpp>
 #include <warpwright/core/tensor_list.hpp>
 

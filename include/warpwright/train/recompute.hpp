@@ -9,7 +9,7 @@
 //   for (std::size_t i = 0; i < layers.size(); ++i) if (plan.keeps(i)) …
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/error.hpp>
 
 #include <cstddef>

@@ -9,7 +9,7 @@
 //   for (std::size_t const bucket : ww::choose_buckets(lengths_seen, 8, latency).buckets) …
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/core/detail/options.hpp>
 #include <warpwright/core/error.hpp>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/sort.hpp>
+#include <warpwright/core/detail/container/sort.hpp>
 #include <warpwright/measure/detail/statistics.hpp>
 
 #include <cmath>

@@ -14,7 +14,7 @@
 // which the interval covers as well.
 #pragma once
 
-#include <warpwright/core/detail/sort.hpp>
+#include <warpwright/core/detail/container/sort.hpp>
 #include <warpwright/core/detail/text/text.hpp>
 #include <warpwright/measure/detail/statistics.hpp>
 

@@ -5,7 +5,7 @@
 // about samples that may depend on each other.
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/error.hpp>
 
 #include <cmath>

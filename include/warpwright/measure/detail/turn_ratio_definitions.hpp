@@ -10,7 +10,7 @@
 // wide one.
 #pragma once
 
-#include <warpwright/core/detail/sort.hpp>
+#include <warpwright/core/detail/container/sort.hpp>
 #include <warpwright/measure/detail/statistics.hpp>
 
 #include <cmath>

@@ -4,7 +4,7 @@
 // The rules of diagnose(). Shares are of the time of all devices, from 0 to 1.
 #pragma once
 
-#include <warpwright/core/detail/sort.hpp>
+#include <warpwright/core/detail/container/sort.hpp>
 #include <warpwright/core/detail/text/figures.hpp>
 #include <warpwright/core/detail/text/markup.hpp>
 #include <warpwright/observe/diagnose.hpp>

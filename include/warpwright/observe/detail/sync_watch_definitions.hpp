@@ -6,7 +6,7 @@
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/clock.hpp>
-#include <warpwright/core/detail/sort.hpp>
+#include <warpwright/core/detail/container/sort.hpp>
 #include <warpwright/core/detail/text/figures.hpp>
 
 #include <cuda_runtime_api.h>

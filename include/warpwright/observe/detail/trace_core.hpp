@@ -5,8 +5,8 @@
 // monotonic_nanoseconds().
 #pragma once
 
-#include <warpwright/core/detail/address_map.hpp>
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/address_map.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/detail/system/activity_records.hpp>
 #include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>

@@ -6,8 +6,8 @@
 
 #include <warpwright/observe/trace.hpp>
 
-#include <warpwright/core/detail/address_map.hpp>
-#include <warpwright/core/detail/sort.hpp>
+#include <warpwright/core/detail/container/address_map.hpp>
+#include <warpwright/core/detail/container/sort.hpp>
 #include <warpwright/core/detail/system/file.hpp>
 #include <warpwright/core/detail/text/figures.hpp>
 #include <warpwright/core/detail/text/kernel_label.hpp>

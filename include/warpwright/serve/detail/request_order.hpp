@@ -4,7 +4,7 @@
 // The order in which requests wait: heaps of them, and how many are ahead of one.
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/capture/capture_count.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/detail/thread/thread.hpp>

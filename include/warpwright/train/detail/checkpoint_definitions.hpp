@@ -109,11 +109,7 @@ class checkpoint_core : noncopyable {
     return finished_.load(memory_order::acquire) >= number;
   }
   void wait_for(std::uint64_t number) noexcept {
-    for (;;) {
-      std::uint64_t const seen = changes_.count();
-      if (done(number)) return;
-      changes_.wait(seen);
-    }
+    wait_until([&] { return done(number); });
   }
   [[nodiscard]] bool succeeded(std::uint64_t number) noexcept {
     wait_for(number);
@@ -132,7 +128,6 @@ class checkpoint_core : noncopyable {
   bool try_all(array<std::uint64_t> const& steps, tensor_list const& state, std::uint64_t& restored,
                bool& vanished, source_location where) {
     for (std::uint64_t const step : steps) {
-      array<std::uint64_t>* passed_over = &damaged_;
       try {
         read(step, state, where);
         restored = step;
@@ -148,27 +143,27 @@ class checkpoint_core : noncopyable {
                                "another folder"};
       } catch (unreadable_file const& e) {
         vanished = vanished || e.error == ENOENT;
-        passed_over = &unreadable_;
-        skip(step, e);
+        pass_over(step, e.what(), unreadable_);
       } catch (checkpoint_error const& e) {
-        skip(step, e);
+        pass_over(step, e.what(), damaged_);
       }
-      passed_over->push_back(step);
     }
     return false;
   }
+  void pass_over(std::uint64_t step, std::string const& why, array<std::uint64_t>& steps) {
+    skipped_ += "step " + std::to_string(step) + ": " + why + '\n';
+    steps.push_back(step);
+  }
   void report_what_has_no_manifest() {
-    static_cast<void>(folder_.for_each_file(
-        [&](std::string const& name, std::uint64_t step, checkpoint_folder::kind k) {
-          if (k != checkpoint_folder::kind::data) return;
-          skip(step, checkpoint_error{"'" + folder_.path(name) +
-                                      "' has no manifest, as where its save was cut off; "
-                                      "read_safetensors() reads it"});
+    using kind = checkpoint_folder::kind;
+    static_cast<void>(
+        folder_.for_each_file([&](std::string const& name, std::uint64_t step, kind k) {
+          if (k == kind::data) {
+            pass_over(step, "'" + name + "' has no manifest, as where its save was cut off",
+                      unreadable_);
+          }
         }));
     if (!skipped_.empty()) report("checkpoint_writer: begins at step 0\n" + skipped_);
-  }
-  void skip(std::uint64_t step, checkpoint_error const& e) {
-    skipped_ += "step " + std::to_string(step) + ": " + e.what() + '\n';
   }
   void read(std::uint64_t step, tensor_list const& state, source_location where) {
     checkpoint_folder::manifest const m = folder_.read_manifest(step);
@@ -280,33 +275,33 @@ class checkpoint_core : noncopyable {
     }
   }
   void wait_for_slot(std::size_t slot) noexcept {
+    wait_until([&] { return slot < written_.load(memory_order::acquire) + slots_.size(); });
+  }
+  template <class Condition>
+  void wait_until(Condition const& condition) noexcept {
     for (;;) {
       std::uint64_t const seen = changes_.count();
-      if (slot < written_.load(memory_order::acquire) + slots_.size()) return;
+      if (condition()) return;
       changes_.wait(seen);
     }
   }
 
   void run() noexcept {
-    for (std::uint64_t last = 0;;) {
-      std::uint64_t const seen = changes_.count();
-      std::uint64_t const job = job_.load(memory_order::acquire);
-      if (job != last) {
-        last = job;
-        std::string problem;
-        try {
-          write();
-        } catch (std::exception const& e) {
-          problem = e.what();
-        }
-        written_.store(std::size_t{1} << 62U, memory_order::release);  // copies wait for nothing
-        changes_.notify();
-        finish(job, problem);
-      } else if (stop_.load(memory_order::acquire)) {
-        return;
-      } else {
-        changes_.wait(seen);
+    for (std::uint64_t last = 0, job = 0;; last = job) {
+      wait_until([&] {
+        job = job_.load(memory_order::acquire);
+        return job != last || stop_.load(memory_order::acquire);
+      });
+      if (job == last) return;
+      std::string problem;
+      try {
+        write();
+      } catch (std::exception const& e) {
+        problem = e.what();
       }
+      written_.store(std::size_t{1} << 62U, memory_order::release);  // copies wait for nothing
+      changes_.notify();
+      finish(job, problem);
     }
   }
 
@@ -370,12 +365,10 @@ class checkpoint_core : noncopyable {
                            (error == ENOSPC || error == EDQUOT ? "; make room" : "")};
   }
   void wait_for_copies(std::size_t slot) {
-    for (;;) {
-      std::uint64_t const seen = changes_.count();
-      if (failed_.load(memory_order::acquire)) throw checkpoint_error{reason_};
-      if (slot < enqueued_.load(memory_order::acquire)) break;
-      changes_.wait(seen);
-    }
+    wait_until([&] {
+      return failed_.load(memory_order::acquire) || slot < enqueued_.load(memory_order::acquire);
+    });
+    if (failed_.load(memory_order::acquire)) throw checkpoint_error{reason_};
     slots_[slot % slots_.size()].synchronize();
   }
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/sort.hpp>
-#include <warpwright/core/detail/system/safetensors.hpp>
+#include <warpwright/core/detail/container/sort.hpp>
+#include <warpwright/core/detail/tensors/safetensors.hpp>
 #include <warpwright/core/detail/text/line_fields.hpp>
 
 #include <cstdlib>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/tensor_list.hpp>
 #include <warpwright/memory/buffer.hpp>
 #include <warpwright/train/detail/optimizer_state.hpp>

@@ -4,7 +4,7 @@
 
 #include <warpwright/train/detail/optimizer_core.hpp>
 
-#include <warpwright/core/detail/sort.hpp>
+#include <warpwright/core/detail/container/sort.hpp>
 #include <warpwright/core/detail/text/text.hpp>
 #include <warpwright/train/detail/typed_elements.hpp>
 

@@ -4,8 +4,8 @@
 
 #include <warpwright/train/recompute.hpp>
 
+#include <warpwright/core/detail/container/sort.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
-#include <warpwright/core/detail/sort.hpp>
 #include <warpwright/core/detail/text/text.hpp>
 
 #include <cstdint>

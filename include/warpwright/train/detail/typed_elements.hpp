@@ -5,7 +5,7 @@
 // tensors of different types share a launch.
 #pragma once
 
-#include <warpwright/core/detail/small_float.hpp>
+#include <warpwright/core/detail/tensors/small_float.hpp>
 #include <warpwright/core/tensor_list.hpp>
 
 #include <cstddef>

@@ -4,7 +4,7 @@
 // Files through functions that tests replace: a full disk, a failed rename.
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
 
 #include <fcntl.h>

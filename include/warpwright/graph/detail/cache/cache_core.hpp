@@ -9,8 +9,8 @@
 // never while the user's function runs: that may call the same cache.
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/capture/graph_holder.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>

@@ -4,7 +4,7 @@
 // What a graph_cache keeps of its keys, and of the streams that it was called with.
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/core/shape_key.hpp>

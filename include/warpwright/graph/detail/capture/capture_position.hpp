@@ -5,7 +5,7 @@
 // a wait for an event only adds to it.
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/stream.hpp>
 #include <warpwright/graph/detail/capture/capture_rules.hpp>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/small_float.hpp>
+#include <warpwright/core/detail/tensors/small_float.hpp>
 
 WARPWRIGHT_BEGIN
 

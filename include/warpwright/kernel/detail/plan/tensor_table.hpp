@@ -7,8 +7,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/capture/capture_count.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/kernel/detail/numeric/c_array.hpp>
 #include <warpwright/kernel/detail/plan/operand_checks.hpp>
 #include <warpwright/kernel/detail/plan/partition.hpp>

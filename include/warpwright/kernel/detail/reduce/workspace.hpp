@@ -5,7 +5,7 @@
 // block of a pool that replaces it.
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/stream.hpp>
 #include <warpwright/kernel/detail/plan/operand_checks.hpp>
 

@@ -4,7 +4,7 @@
 // The heap of a pool: pure arithmetic on addresses, without CUDA and without a lock.
 #pragma once
 
-#include <warpwright/core/detail/address_map.hpp>
+#include <warpwright/core/detail/container/address_map.hpp>
 #include <warpwright/memory/detail/heap/free_lists.hpp>
 
 #include <cstddef>

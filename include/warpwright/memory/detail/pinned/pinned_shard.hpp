@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/address_map.hpp>
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/address_map.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/memory/detail/pinned/block_table.hpp>
 

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/address_map.hpp>
-#include <warpwright/core/detail/array.hpp>
 #include <warpwright/core/detail/capture/event_before_capture.hpp>
+#include <warpwright/core/detail/container/address_map.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/memory/detail/event_store.hpp>
 #include <warpwright/memory/detail/pool/pool_heap.hpp>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/address_map.hpp>
+#include <warpwright/core/detail/container/address_map.hpp>
 #include <warpwright/memory/detail/trace/pickle_writer.hpp>
 #include <warpwright/memory/detail/trace/trace_ring.hpp>
 

@@ -5,7 +5,7 @@
 // only superseded, and stay alive until the table is destroyed, as do smaller arrays of slot_array.
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/detail/thread/atomic.hpp>
 #include <warpwright/core/detail/thread/locks.hpp>
 #include <warpwright/core/shape_key.hpp>

@@ -4,7 +4,7 @@
 // Line charts, stacked over one logarithmic x axis, as SVG.
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/detail/text/markup.hpp>
 #include <warpwright/tune/detail/report/plot_axis.hpp>
 

@@ -6,8 +6,8 @@
 // never by a position in the table, which changes.
 #pragma once
 
+#include <warpwright/core/detail/container/sort.hpp>
 #include <warpwright/core/detail/error/exception_kind.hpp>
-#include <warpwright/core/detail/sort.hpp>
 #include <warpwright/measure/measure.hpp>
 #include <warpwright/tune/detail/memory_model.hpp>
 #include <warpwright/tune/detail/report/result_text.hpp>

@@ -4,7 +4,7 @@
 // Finds the steps of a time that grows by waves: of the sizes of one step the largest is the best.
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/tune/detail/search/bracketing_definitions.hpp>
 
 WARPWRIGHT_BEGIN

@@ -4,7 +4,7 @@
 // The file of a tuning_store: reading it, locking it and replacing it as a whole. POSIX only.
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/detail/system/file.hpp>
 #include <warpwright/core/error.hpp>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/array.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -64,5 +64,5 @@ class address_map {
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/core/detail/address_map_definitions.hpp>
+#include <warpwright/core/detail/container/address_map_definitions.hpp>
 #endif

@@ -4,12 +4,12 @@
 // The safetensors format: the length of a JSON header in 8 bytes, the header, and the elements.
 #pragma once
 
-#include <warpwright/core/detail/array.hpp>
+#include <warpwright/core/detail/container/array.hpp>
+#include <warpwright/core/detail/container/sort.hpp>
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
-#include <warpwright/core/detail/error/checkpoint_error.hpp>
-#include <warpwright/core/detail/sort.hpp>
 #include <warpwright/core/detail/system/crc32c.hpp>
 #include <warpwright/core/detail/system/file.hpp>
+#include <warpwright/core/detail/tensors/checkpoint_error.hpp>
 #include <warpwright/core/detail/text/json_reader.hpp>
 #include <warpwright/core/detail/text/markup.hpp>
 #include <warpwright/core/event.hpp>
