@@ -62,6 +62,27 @@ inline bool is_capturing(stream_ref stream, source_location where) {
   return status != cudaStreamCaptureStatusNone;
 }
 
+/// The capture of a stream.
+struct capture_info {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  unsigned long long id = 0;
+  cudaGraph_t graph = nullptr;
+};
+
+inline capture_info get_capture_info(stream_ref stream, source_location where) {
+  capture_info info;
+#if CUDART_VERSION >= 13000
+  check(cudaStreamGetCaptureInfo(stream.get(), &info.status, &info.id, &info.graph, nullptr,
+                                 nullptr, nullptr),
+        "cudaStreamGetCaptureInfo", where);
+#else
+  check(cudaStreamGetCaptureInfo_v2(stream.get(), &info.status, &info.id, &info.graph, nullptr,
+                                    nullptr),
+        "cudaStreamGetCaptureInfo", where);
+#endif
+  return info;
+}
+
 /// The device of a stream that may be capturing; the current one if the stream does not exist.
 inline device_id device_of_any(stream_ref stream, source_location where) {
   scoped_stream_device const scope{stream.get()};

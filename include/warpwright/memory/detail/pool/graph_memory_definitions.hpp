@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/capture/captured_memory.hpp>
 #include <warpwright/core/detail/clock.hpp>
 #include <warpwright/memory/detail/pool/graph_memory.hpp>
@@ -35,26 +36,6 @@ WARPWRIGHT_INLINE std::uint32_t graph_memory::capturing_list(stream_ref stream,
   if (stream.has_id()) return streams_.list_of(stream.id(where), stream.get());
   std::uint32_t const list = streams_.find_by_handle(stream.get());
   return list != none ? list : streams_.new_list(epoch_tracker::no_id, stream.get());
-}
-
-struct capture_info {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  unsigned long long id = 0;
-  cudaGraph_t graph = nullptr;
-};
-
-WARPWRIGHT_INLINE capture_info get_capture_info(stream_ref stream, source_location where) {
-  capture_info info;
-#if CUDART_VERSION >= 13000
-  check(cudaStreamGetCaptureInfo(stream.get(), &info.status, &info.id, &info.graph, nullptr,
-                                 nullptr, nullptr),
-        "cudaStreamGetCaptureInfo", where);
-#else
-  check(cudaStreamGetCaptureInfo_v2(stream.get(), &info.status, &info.id, &info.graph, nullptr,
-                                    nullptr),
-        "cudaStreamGetCaptureInfo", where);
-#endif
-  return info;
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE std::uint32_t graph_memory::graph_of(

@@ -1,0 +1,290 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/scale/detail/reducer_core.hpp>
+
+#include <warpwright/core/detail/capture/capture_guard.hpp>
+
+#include <cstdio>
+#include <cstring>
+
+WARPWRIGHT_BEGIN_DEFINITIONS
+
+namespace detail {
+
+WARPWRIGHT_COLD inline ncclDataType_t nccl_type(element_type type) noexcept {
+  return type == element_type::float16    ? ncclFloat16
+         : type == element_type::bfloat16 ? ncclBfloat16
+         : type == element_type::float64  ? ncclFloat64
+                                          : ncclFloat32;
+}
+
+WARPWRIGHT_COLD inline reducer_core::reducer_core(communicator_core& comm,
+                                                  reducer_values const& values,
+                                                  source_location where)
+    : comm_{comm},
+      values_{values},
+      stream_{device_id{comm.device()},
+              get_stream_priority_range(device_id{comm.device()}, where).greatest, where} {
+  if (values.type != element_type::float32 && values.type != element_type::float16 &&
+      values.type != element_type::bfloat16 && values.type != element_type::float64) {
+    throw_invalid_argument("gradient_reducer: gradients are float32, float16, bfloat16 or float64",
+                           where);
+  }
+  if (values.narrow && values.type != element_type::float32) {
+    throw_invalid_argument(
+        "gradient_reducer: narrow() sends float32 as bfloat16; the gradients are "
+        "of another type",
+        where);
+  }
+}
+
+WARPWRIGHT_COLD inline std::size_t reducer_core::plan(array<std::size_t> const& counts,
+                                                      source_location where) {
+  std::size_t const align = 256 / size_of(values_.type);  // NCCL's and the optimizers' fast paths
+  for (std::size_t const count : counts) {
+    std::size_t const padded = (count + align - 1) / align * align;
+    if (padded < count || elements_ + padded < elements_ ||
+        (elements_ + padded) > ~std::size_t{0} / 8) {
+      throw_invalid_argument(
+          text{"gradient_reducer: a gradient of "} + count + " elements is too large", where);
+    }
+    ranges_.push_back({elements_, padded});
+    elements_ += padded;
+  }
+  std::uint64_t same[] = {counts.size(),
+                          14695981039346656037U,
+                          static_cast<std::uint64_t>(values_.type),
+                          values_.narrow ? 1U : 0U,
+                          values_.bucket_bytes,
+                          values_.sum ? 1U : 0U};
+  for (std::size_t const count : counts) same[1] = (same[1] ^ count) * 1099511628211U;
+  array<char> all;
+  comm_.exchange("the gradients' sizes", same, sizeof same, all, where);
+  for (int r = 0; r < comm_.ranks(); ++r) {
+    if (std::memcmp(all.begin() + static_cast<std::size_t>(r) * sizeof same, all.begin(),
+                    sizeof same) == 0) {
+      continue;
+    }
+    throw_communicator_error(
+        text{"gradient_reducer: rank "} + r +
+            " has other gradients or options than rank 0: all ranks must make it "
+            "with the same sizes, in the same order",
+        where);
+  }
+  for (std::uint32_t i = 0; i < counts.size(); ++i) {
+    order_.push_back(static_cast<std::uint32_t>(counts.size()) - 1 - i);
+  }
+  is_ready_.resize(counts.size());
+  std::size_t const bytes = elements_ * size_of(values_.type);
+  tuner_ = bucket_tuner{bytes};
+  settled_ = comm_.ranks() == 1;
+  use_plan(values_.bucket_bytes != 0 ? values_.bucket_bytes : std::size_t{25} << 20U);
+  return bytes;
+}
+
+WARPWRIGHT_COLD inline void reducer_core::allocate(device_buffer<unsigned char>&& arena,
+                                                   device_buffer<unsigned char>&& narrow,
+                                                   stream_ref stream, source_location where) {
+  arena_ = static_cast<device_buffer<unsigned char>&&>(arena);
+  narrow_ = static_cast<device_buffer<unsigned char>&&>(narrow);
+  if (arena_.size() == 0) return;
+  // What aligns the gradients is reduced with them, and stays 0.
+  warpwright::check(cudaMemsetAsync(arena_.data(), 0, arena_.size(), stream.get()),
+                    "cudaMemsetAsync", where);
+  stream.synchronize(where);
+}
+
+WARPWRIGHT_COLD inline void reducer_core::name(array<std::size_t> const& counts,
+                                               tensor_list const* like, source_location where) {
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    void* const data = address(ranges_[i].first);
+    if (like != nullptr) {
+      gradients_.add((*like)[i].name, data, values_.type, (*like)[i].shape, where);
+    } else {
+      gradients_.add(std::to_string(i), data, values_.type, {static_cast<std::int64_t>(counts[i])},
+                     where);
+    }
+  }
+}
+
+WARPWRIGHT_COLD inline void reducer_core::use_plan(std::size_t bucket_bytes) {
+  bucket_bytes_ = bucket_bytes;
+  plan_.build(order_, ranges_, bucket_bytes / size_of(values_.type));
+  buckets_.clear();
+  buckets_.resize(plan_.size());
+  for (std::size_t b = 0; b < plan_.size(); ++b) buckets_[b].missing = plan_[b].gradients;
+}
+
+inline void reducer_core::ready(stream_ref stream, std::size_t gradient, convert narrow,
+                                convert widen, source_location where) {
+  unique_lock<mutex> const lock{mutex_};
+  if (gradient >= is_ready_.size()) {
+    throw_invalid_argument(text{"gradient_reducer::ready: gradient "} + gradient + "; 0 to " +
+                               is_ready_.size() + " - 1 are possible",
+                           where);
+  }
+  if (is_ready_[gradient]) {
+    throw_invalid_argument(text{"gradient_reducer::ready: gradient "} + gradient +
+                               " is ready already in this step; finish() begins the next one",
+                           where);
+  }
+  is_ready_[gradient] = true;
+  seen_.push_back(static_cast<std::uint32_t>(gradient));
+  bucket_state& bucket = buckets_[plan_.bucket_of(gradient)];
+  bool known = false;
+  for (std::uint32_t s = 0; s < bucket.streams; ++s)
+    known = known || bucket.stream[s] == stream.get();
+  if (!known) {
+    if (bucket.streams == streams_each) {  // rather than one more place, wait now
+      fork_.record(stream.get(), where);
+      stream_.wait(fork_, where);
+    } else {
+      bucket.stream[bucket.streams++] = stream.get();
+    }
+  }
+  --bucket.missing;
+  // In their order, which is the same on all ranks.
+  while (next_ < plan_.size() && buckets_[next_].missing == 0) {
+    reduce_bucket(next_++, narrow, widen, where);
+  }
+}
+
+inline void reducer_core::reduce_bucket(std::size_t b, convert narrow, convert widen,
+                                        source_location where) {
+  for (std::uint32_t s = 0; s < buckets_[b].streams; ++s) {
+    fork_.record(buckets_[b].stream[s], where);
+    stream_.wait(fork_, where);
+  }
+  if (comm_.ranks() == 1) return;
+  bucket_plan::bucket const& bucket = plan_[b];
+  ncclDataType_t const type = values_.narrow ? ncclBfloat16 : nccl_type(values_.type);
+  ncclRedOp_t const op = values_.sum ? ncclSum : ncclAvg;
+  if (bucket.ranges > 1) comm_.begin_group(where);
+  for (std::size_t i = bucket.first_range; i < bucket.first_range + bucket.ranges; ++i) {
+    element_range const range = plan_.range(i);
+    void* data = address(range.first);
+    if (values_.narrow) {
+      data = narrow_.data() + range.first * 2;
+      narrow(stream_, address(range.first), data, range.count, where);
+    }
+    collective_call const about{0,
+                                range.count,
+                                range.count * size_of_nccl(type),
+                                collective::all_reduce,
+                                static_cast<std::uint8_t>(type),
+                                static_cast<std::uint8_t>(op),
+                                0,
+                                0};
+    comm_.run(
+        stream_, about,
+        [&](ncclComm_t comm, cudaStream_t s) {
+          return ncclAllReduce(data, data, range.count, type, op, comm, s);
+        },
+        "ncclAllReduce", where);
+  }
+  if (bucket.ranges > 1) comm_.end_group(false, where);
+  if (!values_.narrow) return;
+  for (std::size_t i = bucket.first_range; i < bucket.first_range + bucket.ranges; ++i) {
+    element_range const range = plan_.range(i);
+    widen(stream_, narrow_.data() + range.first * 2, address(range.first), range.count, where);
+  }
+}
+
+inline void reducer_core::finish(stream_ref stream, source_location where) {
+  unique_lock<mutex> const lock{mutex_};
+  if (seen_.size() != is_ready_.size()) {
+    std::size_t missing = 0;
+    while (is_ready_[missing]) ++missing;
+    text const problem = text{"gradient_reducer::finish: gradient "} + missing + " of " +
+                         is_ready_.size() + " is not ready (" + (is_ready_.size() - seen_.size()) +
+                         " are not): call ready() for each, also for one that is not used";
+    comm_.abort(problem);  // the other ranks would wait for it
+    throw_invalid_argument(problem, where);
+  }
+  bool const captures = is_capturing(stream, where);
+  step_events* events = nullptr;
+  if (!captures) {
+    if (events_.size() < remembered_steps) events_.emplace_back();
+    events = &events_[steps_ % remembered_steps];
+    events->step = ++steps_;
+    events->before.record(stream.get(), where);
+  }
+  join_.record(stream_.get(), where);
+  stream.wait(join_, where);
+  if (events != nullptr) events->after.record(stream.get(), where);
+  if (!captures && !settled_) learn(where);
+  seen_.clear();
+  next_ = 0;
+  for (std::size_t i = 0; i < is_ready_.size(); ++i) is_ready_[i] = false;
+  for (std::size_t b = 0; b < plan_.size(); ++b) {
+    buckets_[b].missing = plan_[b].gradients;
+    buckets_[b].streams = 0;
+  }
+}
+
+// All ranks are in the same step, so that they change the plan in the same one.
+WARPWRIGHT_COLD inline void reducer_core::learn(source_location where) {
+  array<char> all;
+  if (steps_ == 1) {  // rank 0's order
+    comm_.exchange("the order of the gradients", seen_.begin(),
+                   seen_.size() * sizeof(std::uint32_t), all, where);
+    if (order_.size() != 0) {
+      std::memcpy(order_.begin(), all.begin(), order_.size() * sizeof(std::uint32_t));
+    }
+    settled_ = values_.bucket_bytes != 0 || order_.empty();
+    use_plan(values_.bucket_bytes != 0 ? values_.bucket_bytes : tuner_.bytes_in(0));
+    return;
+  }
+  std::uint64_t const tuned = steps_ - 1;  // this one, from 1
+  if (tuned < tuner_.steps()) {
+    if (tuner_.bytes_in(tuned) != bucket_bytes_) use_plan(tuner_.bytes_in(tuned));
+    return;
+  }
+  events_[(steps_ - 1) % remembered_steps].after.synchronize(where);
+  for (std::uint64_t step = 2; step <= steps_; ++step) {
+    float const ms = events_[(step - 1) % remembered_steps].after.milliseconds_since(
+        events_[(step - 2) % remembered_steps].after, where);
+    tuner_.took(step - 2, static_cast<double>(ms) * 1e-3);
+  }
+  double* const mine = tuner_.seconds();
+  comm_.exchange("the times of steps", mine, bucket_tuner::sizes * sizeof(double), all, where);
+  for (int r = 0; r < comm_.ranks(); ++r) {
+    for (std::size_t i = 0; i < bucket_tuner::sizes; ++i) {
+      double other = 0.0;
+      std::memcpy(
+          &other,
+          all.begin() + (static_cast<std::size_t>(r) * bucket_tuner::sizes + i) * sizeof other,
+          sizeof other);
+      if (other > mine[i]) mine[i] = other;
+    }
+  }
+  tuner_.choose();
+  settled_ = true;
+  use_plan(tuner_.bytes_in(tuner_.steps()));
+}
+
+WARPWRIGHT_COLD inline gradient_reducer_statistics reducer_core::statistics() const {
+  gradient_reducer_statistics s;
+  s.steps = steps_;
+  s.buckets = plan_.size();
+  s.bucket_bytes = bucket_bytes_;
+  s.settled = settled_;
+  relaxed_capture_mode const relaxed;
+  for (std::uint64_t back = 0; back + 1 < remembered_steps && back < steps_; ++back) {
+    step_events const& last = events_[(steps_ - 1 - back) % remembered_steps];
+    if (!last.after.done()) continue;
+    s.exposed_seconds = static_cast<double>(last.after.milliseconds_since(last.before)) * 1e-3;
+    if (back + 1 < steps_) {
+      s.step_seconds = 1e-3 * static_cast<double>(last.after.milliseconds_since(
+                                  events_[(steps_ - 2 - back) % remembered_steps].after));
+    }
+    break;
+  }
+  return s;
+}
+
+}  // namespace detail
+
+WARPWRIGHT_END_DEFINITIONS
