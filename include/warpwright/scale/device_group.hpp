@@ -12,9 +12,9 @@
 //   group.gather(stream, parts, target, results);
 #pragma once
 
+#include <warpwright/core/detail/clock.hpp>
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/core/detail/options.hpp>
-#include <warpwright/core/detail/thread/event_count.hpp>
 #include <warpwright/memory/pool.hpp>
 #include <warpwright/scale/detail/device_scheduler.hpp>
 #include <warpwright/stream/stream_pool.hpp>
@@ -240,10 +240,9 @@ class device_group : detail::noncopyable {
                   source_location where);
   void enqueue(std::size_t index, bool on_main, double items,
                detail::function_ref<void(device_slot&)> f, source_location where);
-  static piece take_piece(member& m, source_location where);
+  piece take_piece(member& m, source_location where);
   void reap(std::size_t index) noexcept;
   void reap_all(source_location where);
-  void wait_for_one(std::size_t index, source_location where);
   static double now() noexcept {
     return 1e-9 * static_cast<double>(detail::monotonic_nanoseconds());
   }
@@ -252,7 +251,6 @@ class device_group : detail::noncopyable {
   member_list members_;
   detail::spin_lock choosing_;
   detail::device_scheduler scheduler_;  // guarded by choosing_
-  detail::event_count enqueued_;
 };
 
 WARPWRIGHT_END

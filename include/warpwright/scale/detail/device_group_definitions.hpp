@@ -15,6 +15,8 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
+inline constexpr std::uint64_t poll_nanoseconds = 20000;
+
 WARPWRIGHT_INLINE std::vector<device_id> all_devices(source_location where) {
   int const count = device_count(where);
   if (count == 0) {
@@ -31,25 +33,6 @@ WARPWRIGHT_INLINE bool can_access(device_id from, device_id to, source_location 
   check(cudaDeviceCanAccessPeer(&can, from.value(), to.value()), "cudaDeviceCanAccessPeer", where);
   return can != 0;
 }
-
-// Every wait, in any order, and then the first error.
-class first_error {
- public:
-  template <class F>
-  void attempt(F&& f) noexcept {
-    try {
-      f();
-    } catch (...) {
-      if (error_ == nullptr) error_ = std::current_exception();
-    }
-  }
-  void rethrow() const {
-    if (error_ != nullptr) std::rethrow_exception(error_);
-  }
-
- private:
-  std::exception_ptr error_;
-};
 
 }  // namespace detail
 
@@ -101,8 +84,10 @@ WARPWRIGHT_INLINE device_group::device_group(std::vector<device_id> const& devic
 }
 
 WARPWRIGHT_INLINE device_group::~device_group() {
-  detail::first_error ignored;
-  ignored.attempt([&] { wait(); });
+  try {
+    wait();
+  } catch (...) {
+  }
 }
 
 WARPWRIGHT_INLINE void device_group::enqueue(std::size_t index, bool on_main, double items,
@@ -124,14 +109,10 @@ WARPWRIGHT_INLINE void device_group::enqueue(std::size_t index, bool on_main, do
     detail::unique_lock<detail::mutex> const lock{m.lock};
     m.running.emplace_back(static_cast<piece&&>(p));
   } catch (...) {
-    {
-      detail::unique_lock<detail::spin_lock> const lock{choosing_};
-      scheduler_.fail(index, items, now());
-    }
-    enqueued_.notify();
+    detail::unique_lock<detail::spin_lock> const lock{choosing_};
+    scheduler_.fail(index, items, now());
     throw;
   }
-  enqueued_.notify();
 }
 
 WARPWRIGHT_INLINE device_group::piece device_group::take_piece(member& m, source_location where) {
@@ -198,23 +179,6 @@ WARPWRIGHT_INLINE void device_group::reap_all(source_location where) {
   for (std::size_t i = 0; i < size(); ++i) reap(i);
 }
 
-// Waits until a device that has the maximum of pieces may have fewer.
-WARPWRIGHT_INLINE void device_group::wait_for_one(std::size_t index, source_location where) {
-  member& m = *members_[index];
-  std::uint64_t const seen = enqueued_.count();
-  cudaEvent_t oldest = nullptr;
-  {
-    detail::unique_lock<detail::mutex> const lock{m.lock};
-    if (!m.running.empty()) oldest = m.running.front().end.get();
-  }
-  if (oldest == nullptr) {  // other threads enqueue them now
-    enqueued_.wait(seen);
-  } else {
-    detail::relaxed_capture_mode const relaxed{where};
-    check(cudaEventSynchronize(oldest), "cudaEventSynchronize", where);
-  }
-}
-
 WARPWRIGHT_INLINE std::size_t device_group::run_any(double items,
                                                     detail::function_ref<void(device_slot&)> f,
                                                     source_location where) {
@@ -222,18 +186,15 @@ WARPWRIGHT_INLINE std::size_t device_group::run_any(double items,
     detail::throw_invalid_argument(
         detail::text{"device_group: a piece of "} + items + " items; give a number above 0", where);
   }
-  for (;;) {
+  // CUDA cannot wait for whichever device is first.
+  for (;; detail::sleep_nanoseconds(detail::poll_nanoseconds)) {
     reap_all(where);
-    detail::device_scheduler::choice chosen{};
-    {
-      detail::unique_lock<detail::spin_lock> const lock{choosing_};
-      chosen = scheduler_.take(items, now());
-    }
-    if (!chosen.full) {
-      enqueue(chosen.index, false, items, f, where);
-      return chosen.index;
-    }
-    wait_for_one(chosen.index, where);
+    detail::unique_lock<detail::spin_lock> lock{choosing_};
+    detail::device_scheduler::choice const chosen = scheduler_.take(items, now());
+    lock.unlock();
+    if (chosen.full) continue;
+    enqueue(chosen.index, false, items, f, where);
+    return chosen.index;
   }
 }
 
@@ -261,7 +222,7 @@ WARPWRIGHT_INLINE std::vector<device_part> device_group::split_all(
   try {
     for (device_part const& part : parts) {
       if (part.count == 0) continue;
-      for (; !begin(part); reap_all(where)) wait_for_one(part.index, where);
+      for (; !begin(part); reap_all(where)) detail::sleep_nanoseconds(detail::poll_nanoseconds);
       enqueue(
           part.index, true, static_cast<double>(part.count),
           [&](device_slot& d) { f(d, part.first, part.count); }, where);
@@ -316,17 +277,24 @@ WARPWRIGHT_INLINE void device_group::gather_all(stream_ref stream,
 
 WARPWRIGHT_INLINE void device_group::wait(source_location where) {
   detail::relaxed_capture_mode const relaxed{where};
-  detail::first_error error;
+  std::exception_ptr first;
   for (member* const m : members_) {
-    error.attempt([&] { m->main.synchronize(where); });
-    error.attempt([&] { m->leases.synchronize(where); });
+    for (bool const leased : {false, true}) {
+      try {
+        scoped_device const current{m->id, where};
+        leased ? m->leases.synchronize(where) : m->main.synchronize(where);
+      } catch (...) {
+        if (first == nullptr) first = std::current_exception();
+      }
+    }
   }
   reap_all(where);
-  error.rethrow();
+  if (first != nullptr) std::rethrow_exception(first);
 }
 
 WARPWRIGHT_INLINE std::vector<device_link> device_group::links(std::size_t bytes,
                                                                source_location where) {
+  detail::relaxed_capture_mode const relaxed{where};
   std::vector<device_link> all;
   bytes = bytes < 4 ? 4 : bytes;
   for (member* const from : members_) {

@@ -99,6 +99,12 @@ WARPWRIGHT_INLINE void device_scheduler::divide(std::size_t items,
     counts[i] = next - first;
     first = next;
   }
+  for (std::size_t i = 0; by_speed && i < all_.size(); ++i) {
+    if (counts[i] != 0 || all_[i].resting > 0.0 || !to_explore(all_[i], best_pace())) continue;
+    std::size_t from = 0;
+    for (std::size_t k = 0; k < all_.size(); ++k) from = counts[k] > counts[from] ? k : from;
+    if (counts[from] > 1) --counts[from], ++counts[i];
+  }
 }
 
 WARPWRIGHT_INLINE void device_scheduler::complete(std::size_t index, double items, double seconds,
