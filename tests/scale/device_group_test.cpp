@@ -76,26 +76,26 @@ struct simulation {
   std::size_t run(double items, Seconds const& seconds_of) {
     for (;;) {
       for (std::size_t i = 0; i < queues.size(); ++i) complete(i);
-      device_scheduler::choice const chosen = scheduler.take(items, now);
-      if (chosen.full) {
+      std::size_t const i = scheduler.take(items, now);
+      if (i == device_scheduler::none) {
         now += 0.05;
         continue;
       }
-      double const begin = std::max(now, ends[chosen.index]);
-      double const seconds = seconds_of(chosen.index, begin);
+      double const begin = std::max(now, ends[i]);
+      double const seconds = seconds_of(i, begin);
       if (seconds < 0.0) {
-        scheduler.fail(chosen.index, items, now);
+        scheduler.end(i, items, seconds, now);
         return device_scheduler::none;
       }
-      ends[chosen.index] = begin + seconds * items;
-      queues[chosen.index].push_back({items, begin, ends[chosen.index]});
-      return chosen.index;
+      ends[i] = begin + seconds * items;
+      queues[i].push_back({items, begin, ends[i]});
+      return i;
     }
   }
   void complete(std::size_t i) {
     for (; !queues[i].empty() && queues[i].front().end <= now; queues[i].pop_front()) {
       piece const& p = queues[i].front();
-      scheduler.complete(i, p.items, p.end - p.start, now);
+      scheduler.end(i, p.items, p.end - p.start, now);
     }
   }
   double end() const { return *std::max_element(ends.begin(), ends.end()); }
@@ -207,7 +207,7 @@ TEST_CASE("a batch is divided by speeds, which may change") {
       longest = std::max(longest, seconds);
       if (counts[i] == 0) continue;
       s.begin(i, double(counts[i]), 0.0);
-      s.complete(i, double(counts[i]), seconds, 0.0);
+      s.end(i, double(counts[i]), seconds, 0.0);
     }
     if (counts[0] + counts[1] + counts[2] != items) FAIL("not all items");
     return longest == 0.0 ? 1.0 : double(items) / speeds / longest;

@@ -110,7 +110,7 @@ WARPWRIGHT_INLINE void device_group::enqueue(std::size_t index, bool on_main, do
     m.running.emplace_back(static_cast<piece&&>(p));
   } catch (...) {
     detail::unique_lock<detail::spin_lock> const lock{choosing_};
-    scheduler_.fail(index, items, now());
+    scheduler_.end(index, items, -1.0, now());
     throw;
   }
 }
@@ -152,15 +152,11 @@ WARPWRIGHT_INLINE void device_group::reap(std::size_t index) noexcept {
       status = cudaEventElapsedTime(&since, m.last.get(), p.end.get());
     }
     bool const is_fine = detail::discard(status) == cudaSuccess;
-    float const milliseconds = since < taken ? since : taken;
+    double const ran = since < taken ? double{since} : double{taken};
+    double const seconds = !is_fine ? -1.0 : ran > 0.0 ? 1e-3 * ran : 0.0;
     {
       detail::unique_lock<detail::spin_lock> const choosing{choosing_};
-      if (is_fine) {
-        scheduler_.complete(index, p.items, milliseconds > 0.0F ? 1e-3 * double{milliseconds} : 0.0,
-                            now());
-      } else {
-        scheduler_.fail(index, p.items, now());
-      }
+      scheduler_.end(index, p.items, seconds, now());
     }
     if (is_fine && since >= 0.0F) {
       std::swap(m.last, p.end);
@@ -190,11 +186,11 @@ WARPWRIGHT_INLINE std::size_t device_group::run_any(double items,
   for (;; detail::sleep_nanoseconds(detail::poll_nanoseconds)) {
     reap_all(where);
     detail::unique_lock<detail::spin_lock> lock{choosing_};
-    detail::device_scheduler::choice const chosen = scheduler_.take(items, now());
+    std::size_t const index = scheduler_.take(items, now());
     lock.unlock();
-    if (chosen.full) continue;
-    enqueue(chosen.index, false, items, f, where);
-    return chosen.index;
+    if (index == detail::device_scheduler::none) continue;
+    enqueue(index, false, items, f, where);
+    return index;
   }
 }
 
@@ -215,9 +211,7 @@ WARPWRIGHT_INLINE std::vector<device_part> device_group::split_all(
   }
   auto const begin = [&](device_part const& part) {
     detail::unique_lock<detail::spin_lock> const lock{choosing_};
-    bool const has_room = scheduler_[part.index].queued < settings_.max_pieces;
-    if (has_room) scheduler_.begin(part.index, static_cast<double>(part.count), now());
-    return has_room;
+    return scheduler_.begin(part.index, static_cast<double>(part.count), now());
   };
   try {
     for (device_part const& part : parts) {
@@ -331,15 +325,12 @@ WARPWRIGHT_INLINE std::vector<device_link> device_group::links(std::size_t bytes
 WARPWRIGHT_INLINE std::vector<device_load> device_group::statistics(source_location where) {
   reap_all(where);
   std::vector<device_load> all;
-  detail::array<detail::device_scheduler::device> devices(size());
-  {
-    detail::unique_lock<detail::spin_lock> const lock{choosing_};
-    for (std::size_t i = 0; i < size(); ++i) devices[i] = scheduler_[i];
-  }
   for (std::size_t i = 0; i < size(); ++i) {
-    detail::device_scheduler::device const& d = devices[i];
-    all.push_back(
-        {device(i), d.completed, d.failed, d.queued, d.seconds > 0.0 ? d.items / d.seconds : 0.0});
+    detail::unique_lock<detail::spin_lock> lock{choosing_};
+    detail::device_scheduler::device const d = scheduler_[i];
+    lock.unlock();
+    double const pace = detail::device_scheduler::pace_of(d);
+    all.push_back({device(i), d.completed, d.failed, d.queued, pace > 0.0 ? 1.0 / pace : 0.0});
   }
   return all;
 }

@@ -4,8 +4,6 @@
 
 #include <warpwright/core/detail/container/array.hpp>
 
-#include <cstddef>
-
 WARPWRIGHT_BEGIN
 
 /// Which device of a device_group gets the next piece of work.
@@ -19,34 +17,23 @@ namespace detail {
 
 /// Who gets the next piece of work: no CUDA, no lock, times in seconds of any clock.
 ///
-/// The speed of a device is the mean of its pieces, of which a later one counts more. A piece's
-/// time is that from its begin or, if that is later, the end of the piece before it: so pieces
-/// that run beside each other are counted once. While a piece takes longer than the mean, that is
-/// taken for the mean. After a failure a device rests while others get pieces, twice as long each
-/// time: one whose pieces fail at once would else seem to be the fastest.
+/// The pace of a device, seconds an item, is a mean of its pieces, of which later ones count more.
+/// The time of a piece is that since its begin or, if that is later, since the piece before it
+/// ended: what runs at once is counted once. After a failure a device rests while others get
+/// pieces: it would else seem to be idle, and get all of them.
 class device_scheduler {
  public:
   static constexpr std::size_t none = ~std::size_t{0};
   struct device {
-    double items = 0.0;    // of completed pieces; later ones count more
-    double seconds = 0.0;  // that these took
-    double new_items = 0.0;
-    double new_seconds = 0.0;
-    std::size_t new_pieces = 0;  // not in the mean yet: as many as run at once are one sample
-    std::size_t samples = 0;
-    bool unlike = false;  // the last one was unlike the mean: a second one is the new mean
+    double items = 0.0, seconds = 0.0;          // of the mean
+    double new_items = 0.0, new_seconds = 0.0;  // pieces not in it yet: those that run at once are
+    std::size_t new_pieces = 0, samples = 0;    // one sample
+    bool unlike = false;     // the last sample was unlike the mean: a second one is the new mean
+    double progress = 0.0;   // when it completed a piece, or got one while it was idle
+    double passed_by = 0.0;  // pieces of others since it got one
+    double resting = 0.0;    // for so many pieces of others
     double queued_items = 0.0;
-    double progress = 0.0;  // when it completed a piece, or got one while it was idle
-    std::size_t queued = 0;
-    std::size_t completed = 0;  // pieces, of them
-    std::size_t failed = 0;
-    std::size_t failed_in_turn = 0;
-    double resting = 0.0;  // for so many pieces of others
-    double passed_by = 0.0;
-  };
-  struct choice {
-    std::size_t index;
-    bool full;  // it has max_pieces: wait for one of them, and choose again
+    std::size_t queued = 0, completed = 0, failed = 0, failed_in_turn = 0;  // pieces
   };
 
   /// @param concurrent  pieces that a device runs at once
@@ -54,32 +41,33 @@ class device_scheduler {
                    std::size_t max_pieces)
       : schedule_{schedule}, concurrent_{concurrent}, max_pieces_{max_pieces}, all_(devices) {}
 
-  /// Chooses a device for a piece, which is then queued there unless it is full.
-  choice take(double items, double now) noexcept;
+  /// Chooses a device for a piece, which is then queued there.
+  /// @return its index; none: it has max_pieces. Ask again when time has passed
+  std::size_t take(double items, double now) noexcept;
   /// Divides a batch: counts[i] for device i.
   void divide(std::size_t items, std::size_t* counts) const noexcept;
-  void begin(std::size_t index, double items, double now) noexcept;
-  /// @param seconds  as above
-  void complete(std::size_t index, double items, double seconds, double now) noexcept;
-  /// A piece ended by an error.
-  void fail(std::size_t index, double items, double now) noexcept;
+  /// @return whether the device has room for the piece, which is then queued there
+  bool begin(std::size_t index, double items, double now) noexcept;
+  /// @param seconds  as above; below 0: the piece failed
+  void end(std::size_t index, double items, double seconds, double now) noexcept;
 
   [[nodiscard]] device const& operator[](std::size_t index) const noexcept { return all_[index]; }
-
- private:
-  static constexpr double try_again = 32.0;  // a slow device gets one of so many pieces' time
-
-  [[nodiscard]] double pace_of(device const& d) const noexcept {
+  [[nodiscard]] static double pace_of(device const& d) noexcept {
     return d.items > 0.0 ? d.seconds / d.items : 0.0;
   }
+
+ private:
   [[nodiscard]] double best_pace() const noexcept;
-  [[nodiscard]] bool to_explore(device const& d, double best) const noexcept;
+  // Whether it is to get a piece only to learn its pace: none is known, or one so slow that it gets
+  // none, which may have changed.
+  [[nodiscard]] bool explore(device const& d, double best) const noexcept {
+    return schedule_ == device_schedule::fastest && d.queued == 0 && d.resting <= 0.0 &&
+           (d.samples == 0 || d.passed_by * best > 32.0 * pace_of(d));
+  }
   [[nodiscard]] double cost(device const& d, double items, double best, double now) const noexcept;
 
   device_schedule schedule_;
-  std::size_t concurrent_;
-  std::size_t max_pieces_;
-  std::size_t next_ = 0;
+  std::size_t concurrent_, max_pieces_, next_ = 0;
   array<device> all_;
 };
 
