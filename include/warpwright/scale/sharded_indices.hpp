@@ -97,11 +97,15 @@ class sharded_indices {
   }
   /// Leaves out the last indices, fewer than the ranks, instead of giving others twice.
   [[nodiscard]] constexpr sharded_indices drop_last(bool on = true) const noexcept {
-    return with(&sharded_indices::drop_last_, on);
+    sharded_indices copy = *this;
+    copy.drop_last_ = on;
+    return copy;
   }
   /// Does not shuffle, as for an evaluation.
   [[nodiscard]] constexpr sharded_indices in_order() const noexcept {
-    return with(&sharded_indices::in_order_, true);
+    sharded_indices copy = *this;
+    copy.in_order_ = true;
+    return copy;
   }
   /// Leaves out what has been done already.
   /// @param positions  of the permutation, before it is divided among ranks; default: 0
@@ -146,8 +150,8 @@ class sharded_indices {
  private:
   static constexpr std::uint64_t max_count = std::uint64_t{1} << 63U;
 
-  template <class T>
-  constexpr sharded_indices with(T sharded_indices::*value, T to) const noexcept {
+  constexpr sharded_indices with(std::uint64_t sharded_indices::*value,
+                                 std::uint64_t to) const noexcept {
     sharded_indices copy = *this;
     copy.*value = to;
     copy.key_ = permutation::hash(copy.epoch_, permutation::hash(copy.seed_));

@@ -107,7 +107,7 @@ WARPWRIGHT_INLINE void device_group::enqueue(std::size_t index, bool on_main, do
     detail::check_pending("the function of device_group", where);
     p.end.record(stream, where);
     detail::unique_lock<detail::mutex> const lock{m.lock};
-    m.running.emplace_back(static_cast<piece&&>(p));
+    m.running.emplace_back(std::move(p));
   } catch (...) {
     detail::unique_lock<detail::spin_lock> const lock{choosing_};
     scheduler_.end(index, items, -1.0, now());
@@ -116,17 +116,15 @@ WARPWRIGHT_INLINE void device_group::enqueue(std::size_t index, bool on_main, do
 }
 
 WARPWRIGHT_INLINE device_group::piece device_group::take_piece(member& m, source_location where) {
-  {
-    detail::unique_lock<detail::mutex> const lock{m.lock};
-    if (!m.spare.empty()) {
-      piece spare = static_cast<piece&&>(m.spare.back());
-      m.spare.pop_back();
-      return spare;
-    }
-    m.running.reserve(m.pieces + 1);  // so that nothing fails behind the last record
-    m.spare.reserve(m.pieces + 1);
-    ++m.pieces;
+  detail::unique_lock<detail::mutex> lock{m.lock};
+  if (!m.spare.empty()) {
+    piece spare = std::move(m.spare.back());
+    m.spare.pop_back();
+    return spare;
   }
+  m.running.reserve(++m.pieces);  // so that nothing fails behind the last record
+  m.spare.reserve(m.pieces);
+  lock.unlock();
   return piece{timed_event{where}, timed_event{where}, 0.0};
 }
 
@@ -134,38 +132,38 @@ WARPWRIGHT_INLINE void device_group::reap(std::size_t index) noexcept {
   member& m = *members_[index];
   detail::unique_lock<detail::mutex> const lock{m.lock, false};
   if (!lock.owns_lock()) return;  // another thread does it
-  std::size_t incomplete = 0;
-  for (std::size_t i = 0; i < m.running.size() && incomplete <= settings_.streams;) {
+  for (std::size_t i = 0, incomplete = 0;
+       i < m.running.size() && incomplete <= settings_.streams;) {
     piece& p = m.running[i];
-    cudaError_t status = detail::discard(cudaEventQuery(p.end.get()));
+    cudaError_t status = cudaEventQuery(p.end.get());
     if (status == cudaErrorNotReady) {
       ++incomplete;
       ++i;
       continue;
     }
-    float taken = 0.0F, since = 0.0F;  // its start, and the end of the last one before it
+    float taken = 0.0F;  // since its start
     if (status == cudaSuccess) {
       status = cudaEventElapsedTime(&taken, p.start.get(), p.end.get());
-      since = taken;
     }
+    float since = taken;  // the end of the last one before it; of another stream, below 0
     if (status == cudaSuccess && m.has_last) {
       status = cudaEventElapsedTime(&since, m.last.get(), p.end.get());
     }
-    bool const is_fine = detail::discard(status) == cudaSuccess;
     double const ran = since < taken ? double{since} : double{taken};
-    double const seconds = !is_fine ? -1.0 : ran > 0.0 ? 1e-3 * ran : 0.0;
+    double const seconds = detail::discard(status) != cudaSuccess ? -1.0
+                           : ran > 0.0                            ? 1e-3 * ran
+                                                                  : 0.0;
     {
       detail::unique_lock<detail::spin_lock> const choosing{choosing_};
       scheduler_.end(index, p.items, seconds, now());
     }
-    if (is_fine && since >= 0.0F) {
+    if (seconds >= 0.0 && since >= 0.0F) {
       std::swap(m.last, p.end);
       m.has_last = true;
     }
-    m.spare.emplace_back(static_cast<piece&&>(p));
-    for (std::size_t k = i; k + 1 < m.running.size(); ++k) {
-      m.running[k] = static_cast<piece&&>(m.running[k + 1]);
-    }
+    m.spare.emplace_back(std::move(p));
+    for (std::size_t k = i + 1; k < m.running.size(); ++k)
+      m.running[k - 1] = std::move(m.running[k]);
     m.running.pop_back();
   }
 }
@@ -204,24 +202,22 @@ WARPWRIGHT_INLINE std::vector<device_part> device_group::split_all(
     detail::unique_lock<detail::spin_lock> const lock{choosing_};
     scheduler_.divide(items, counts.begin());
   }
-  std::size_t first = 0;
-  for (std::size_t i = 0; i < size(); ++i) {
-    parts[i] = {i, first, counts[i]};
-    first += counts[i];
-  }
-  auto const begin = [&](device_part const& part) {
-    detail::unique_lock<detail::spin_lock> const lock{choosing_};
-    return scheduler_.begin(part.index, static_cast<double>(part.count), now());
-  };
   try {
-    for (device_part const& part : parts) {
-      if (part.count == 0) continue;
-      for (; !begin(part); reap_all(where)) detail::sleep_nanoseconds(detail::poll_nanoseconds);
-      enqueue(
-          part.index, true, static_cast<double>(part.count),
-          [&](device_slot& d) { f(d, part.first, part.count); }, where);
+    for (std::size_t i = 0, first = 0; i < size(); first += counts[i++]) {
+      std::size_t const count = counts[i];
+      parts[i] = {i, first, count};
+      auto const part = [&](device_slot& d) { f(d, first, count); };
+      auto const begin = [&] {
+        detail::unique_lock<detail::spin_lock> const lock{choosing_};
+        return scheduler_.begin(i, static_cast<double>(count), now());
+      };
+      for (; count != 0 && !begin(); reap_all(where)) {
+        detail::sleep_nanoseconds(detail::poll_nanoseconds);
+      }
+      if (count != 0) enqueue(i, true, static_cast<double>(count), part, where);
     }
   } catch (...) {
+    detail::relaxed_capture_mode const relaxed;
     for (member* const m : members_) detail::discard(cudaStreamSynchronize(m->main));
     throw;
   }
