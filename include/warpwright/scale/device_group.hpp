@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// All devices of one process, of equal speed or not:
+//
+//   ww::device_group group;
+//   group.run([&](ww::device_slot& d) { infer(d.stream, model[d.index], request); });  // one has
+//   it
+//
+//   auto const parts = group.split(items, [&](ww::device_slot& d, std::size_t first,
+//                                             std::size_t count) { ... });          // all share it
+//   group.gather(stream, parts, target, results);
+#pragma once
+
+#include <warpwright/core/detail/clock.hpp>
+#include <warpwright/core/detail/function_ref.hpp>
+#include <warpwright/core/detail/options.hpp>
+#include <warpwright/memory/pool.hpp>
+#include <warpwright/scale/detail/device_scheduler.hpp>
+#include <warpwright/stream/stream_pool.hpp>
+
+#include <cstddef>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+struct device_group_settings {
+  device_schedule schedule = device_schedule::fastest;
+  unsigned streams = 2;
+  unsigned max_pieces = 8;
+  bool peer_access = true;
+  memory_pool_options pool;
+};
+}  // namespace detail
+
+/// Options of a device_group. Every setter returns a changed copy.
+class device_group_options
+    : public detail::options_base<device_group_options, detail::device_group_settings> {
+ public:
+  /// @param rule  who gets the next piece of work; default: fastest
+  constexpr self schedule(device_schedule rule) const { return with(&values::schedule, rule); }
+  /// @param n  of each device, for run(), at least 1; default: 2
+  constexpr self streams(unsigned n) const { return with(&values::streams, n); }
+  /// How many pieces of a device may be queued or run; more of them wait. With too few a device is
+  /// idle between two, with too many the choice is made before speeds are known.
+  /// @param n  at least 1; default: 8
+  constexpr self max_pieces(unsigned n) const { return with(&values::max_pieces, n); }
+  /// @param on  whether devices may access each other's memory of cudaMalloc; default: on
+  constexpr self peer_access(bool on) const { return with(&values::peer_access, on); }
+  /// @param options  of each device's pool. Memory that other devices access is of
+  ///   memory_source::cuda_malloc
+  constexpr self pool(memory_pool_options const& options) const {
+    return with(&values::pool, options);
+  }
+};
+
+/// Where a piece of work runs.
+struct device_slot {
+  std::size_t index;  ///< in the group
+  device_id device;   ///< current while the function runs
+  memory_pool& pool;  ///< of the device
+  stream_ref stream;  ///< all work of the piece is on it, or ordered before its later work
+};
+
+/// A device's part of a batch.
+struct device_part {
+  std::size_t index = 0;  ///< of the device in the group
+  std::size_t first = 0;  ///< the first item
+  std::size_t count = 0;  ///< of items; may be 0
+};
+
+/// What a device has done in a group.
+struct device_load {
+  device_id device{0};
+  std::size_t completed = 0;      ///< pieces of work
+  std::size_t failed = 0;         ///< pieces whose function threw, or CUDA failed
+  std::size_t queued = 0;         ///< pieces not completed
+  double items_per_second = 0.0;  ///< as measured; 0: not known yet
+};
+
+/// How fast a device copies to another.
+struct device_link {
+  device_id from{0};
+  device_id to{0};
+  bool peer = false;  ///< `from` can access the memory of `to`; else copies go through the host
+  double bytes_per_second = 0.0;
+  double latency_seconds = 0.0;  ///< of a copy of 4 bytes behind others
+};
+
+/// @return a table, a line for each link
+std::string to_text(std::vector<device_link> const& links);
+
+/// Several devices of one process: a pool and streams for each, and who gets the next piece of
+/// work. Pieces are timed by events: nothing is to be known of the devices' speeds, which may
+/// change. A device whose pieces fail gets fewer while others can have them.
+///
+/// @pre What is allocated from its pools is freed before it ends, and behind the work that uses it.
+/// Access between peers stays enabled, as others may use it.
+/// **Threads:** any number may call at once, but no function of a piece calls the group.
+/// **Capture:** a function may capture on its stream, and end that; other captures of the process
+/// are not disturbed. **Cost:** run() takes some five CUDA calls, and a query of an event for each
+/// stream of each device; it creates events only where more pieces than ever are queued.
+class device_group : detail::noncopyable {
+ public:
+  /// All devices.
+  /// @throws std::invalid_argument  if there is none, or for an option out of range
+  /// @throws cuda_error, std::bad_alloc, out_of_memory  when a pool or a stream cannot be created
+  explicit device_group(device_group_options const& options = {},
+                        source_location where = source_location::current());
+  /// @param devices  each once
+  /// @throws as above, and std::invalid_argument  for a device twice or one that does not exist
+  explicit device_group(std::vector<device_id> const& devices,
+                        device_group_options const& options = {},
+                        source_location where = source_location::current());
+  /// Waits for all work; ignores its errors.
+  ~device_group();
+
+  /// @return the number of devices, at least 1. Indices below are smaller
+  [[nodiscard]] std::size_t size() const noexcept { return members_.size(); }
+  [[nodiscard]] device_id device(std::size_t i) const noexcept { return members_[i]->id; }
+  [[nodiscard]] memory_pool& pool(std::size_t i) noexcept { return members_[i]->pool; }
+  /// @return the stream of the device's parts of split(); pieces of run() are not ordered with it
+  [[nodiscard]] stream_ref stream(std::size_t i) const noexcept { return members_[i]->main; }
+
+  /// Runs one piece of work on the device whose turn it is.
+  /// @param items  how much work it is, above 0, in a unit of your own; default: 1
+  /// @param f      `void f(device_slot&)`: enqueues it. To wait for the piece, record an event
+  /// @return the device's index
+  /// @throws what `f` throws; cuda_error when a call fails, also for an error of the device's
+  ///   earlier work
+  /// **Stream:** waits only where the device has max_pieces().
+  template <class F>
+  std::size_t run(double items, F&& f, source_location where = source_location::current()) {
+    static_assert(std::is_invocable<F&, device_slot&>::value,
+                  "warpwright: device_group::run(f) calls f(warpwright::device_slot&)");
+    return run_any(items, f, where);
+  }
+  template <class F, std::enable_if_t<std::is_invocable<F&, device_slot&>::value, int> = 0>
+  std::size_t run(F&& f, source_location where = source_location::current()) {
+    return run_any(1.0, f, where);
+  }
+
+  /// Divides a batch among the devices: with device_schedule::fastest by their speeds in the last
+  /// splits, otherwise into equal parts.
+  /// @param items  0 calls nothing
+  /// @param f      `void f(device_slot&, std::size_t first, std::size_t count)`: enqueues a part,
+  ///   and does not wait, as others follow; called for each device that gets items, in turn
+  /// @return the parts, one for each device
+  /// @throws as run(); parts enqueued before have then completed
+  /// **Stream:** ordered on stream(i). Waits only where a device has max_pieces().
+  template <class F>
+  std::vector<device_part> split(std::size_t items, F&& f,
+                                 source_location where = source_location::current()) {
+    static_assert(std::is_invocable<F&, device_slot&, std::size_t, std::size_t>::value,
+                  "warpwright: device_group::split(items, f) calls f(warpwright::device_slot&, "
+                  "std::size_t first, std::size_t count)");
+    return split_all(items, f, where);
+  }
+
+  /// Copies each device's part of a split to its place in one array.
+  /// @param stream   the copies are ordered behind its earlier work and before its later work
+  /// @param parts    of split()
+  /// @param target   device or page-locked memory, for all items
+  /// @param sources  sources[i]: the elements of device i's part, in its memory, ordered on
+  ///   stream(i); as a std::vector of pointers
+  /// @param elements_per_item  at least 1
+  /// @throws std::invalid_argument  for pageable memory, and for a null pointer of a part
+  /// @throws cuda_error             when a call fails
+  /// **Stream:** on each stream(i) and `stream`; does not block.
+  template <class T, class Sources>
+  void gather(stream_ref stream, std::vector<device_part> const& parts, T* target,
+              Sources const& sources, std::size_t elements_per_item = 1,
+              source_location where = source_location::current()) {
+    static_assert(std::is_trivially_copyable<T>::value, "warpwright: gather() copies bytes");
+    detail::array<void const*> from;
+    for (device_part const& part : parts) {
+      T const* const source = part.count != 0 ? sources[part.index] : nullptr;
+      from.push_back(source);
+    }
+    gather_all(stream, parts, target, from, elements_per_item * sizeof(T), where);
+  }
+
+  /// Waits for all work of all devices.
+  /// @throws cuda_error  for the first error, when all others have ended, too
+  /// **Stream:** blocks the calling thread.
+  void wait(source_location where = source_location::current());
+  /// Measures copies between each ordered pair of devices.
+  /// @param bytes  of a copy, at least 4; default: 32 MiB
+  /// @return all pairs; empty for one device
+  /// @throws out_of_memory, cuda_error  when a call fails
+  /// **Stream:** on all stream(i); blocks. **Cost:** milliseconds; start-up.
+  [[nodiscard]] std::vector<device_link> links(std::size_t bytes = std::size_t{32} << 20U,
+                                               source_location where = source_location::current());
+  /// @return of each device
+  [[nodiscard]] std::vector<device_load> statistics(
+      source_location where = source_location::current());
+
+ private:
+  struct piece {
+    timed_event start;
+    timed_event end;
+    double items;
+  };
+  struct member : detail::noncopyable {
+    member(device_id device, detail::device_group_settings const& s, source_location where)
+        : id{device},
+          leases{device, s.streams, 0, where},
+          main{device, 0, where},
+          pool{device, s.pool, where} {}
+    device_id id;
+    stream_pool leases;  // the pool's destructor waits for them
+    warpwright::stream main;
+    memory_pool pool;
+    detail::mutex lock;  // of what follows; held across queries
+    detail::array<piece> running;
+    detail::array<piece> spare;
+    std::size_t pieces = 0;  // that both have memory for
+    timed_event last;        // the end of the piece that was the last one to end
+    bool has_last = false;
+  };
+  struct member_list : detail::array<member*> {
+    ~member_list() {
+      while (!empty()) {
+        delete back();
+        pop_back();
+      }
+    }
+  };
+
+  std::size_t run_any(double items, detail::function_ref<void(device_slot&)> f,
+                      source_location where);
+  std::vector<device_part> split_all(
+      std::size_t items, detail::function_ref<void(device_slot&, std::size_t, std::size_t)> f,
+      source_location where);
+  void gather_all(stream_ref stream, std::vector<device_part> const& parts, void* target,
+                  detail::array<void const*> const& from, std::size_t item_bytes,
+                  source_location where);
+  void enqueue(std::size_t index, bool on_main, double items,
+               detail::function_ref<void(device_slot&)> f, source_location where);
+  piece take_piece(member& m, source_location where);
+  void reap(std::size_t index) noexcept;
+  void reap_all(source_location where);
+  static double now() noexcept {
+    return 1e-9 * static_cast<double>(detail::monotonic_nanoseconds());
+  }
+
+  detail::device_group_settings settings_;
+  member_list members_;
+  detail::spin_lock choosing_;
+  detail::device_scheduler scheduler_;  // guarded by choosing_
+};
+
+WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/scale/detail/device_group_definitions.hpp>
+#endif

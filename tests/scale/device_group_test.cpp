@@ -1,0 +1,537 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#include "support/catch.hpp"
+#include "support/sanitized.hpp"
+
+#include <warpwright/core/launch.hpp>
+#include <warpwright/memory/buffer.hpp>
+#include <warpwright/memory/pinned.hpp>
+#include <warpwright/scale/device_group.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <deque>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#if WARPWRIGHT_HOST_RUNTIME
+#include <warpwright/testing/fault_plan.hpp>
+#include <warpwright/testing/host_runtime.hpp>
+#endif
+
+namespace ww = warpwright;
+using ww::device_schedule;
+using ww::detail::device_scheduler;
+using clock_type = std::chrono::steady_clock;
+
+namespace {
+
+constexpr auto schedules = {device_schedule::round_robin, device_schedule::least_loaded,
+                            device_schedule::fastest};
+
+// On the host runtime there are so many devices; leaks of a test before are its own.
+bool have(int devices) {
+#if WARPWRIGHT_HOST_RUNTIME
+  ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_devices(devices));
+#endif
+  return ww::device_count() >= devices;
+}
+
+double seconds_since(clock_type::time_point begin) {
+  return std::chrono::duration<double>(clock_type::now() - begin).count();
+}
+
+// Takes `milliseconds` of a stream, of any device.
+void occupy(ww::stream_ref stream, double milliseconds) {
+  auto const sleep = [](void* time) {
+    std::unique_ptr<double> const owned{static_cast<double*>(time)};
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(*owned));
+  };
+  ww::check(cudaLaunchHostFunc(stream.get(), sleep, new double{milliseconds}),
+            "cudaLaunchHostFunc");
+}
+
+struct fill {
+  float* to;
+  std::size_t first;
+  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const {
+    to[i] = static_cast<float>(first + i);
+  }
+};
+
+// Devices that run one piece after another, on a clock of its own.
+struct simulation {
+  struct piece {
+    double items, start, end;
+  };
+  simulation(std::size_t devices, device_schedule rule, std::size_t max_pieces = 8)
+      : scheduler{devices, rule, 1, max_pieces}, queues(devices), ends(devices) {}
+
+  template <class Seconds>
+  std::size_t run(double items, Seconds const& seconds_of) {
+    for (;;) {
+      for (std::size_t i = 0; i < queues.size(); ++i) complete(i);
+      std::size_t const i = scheduler.take(items, now);
+      if (i == device_scheduler::none) {
+        now += 0.05;
+        continue;
+      }
+      double const begin = std::max(now, ends[i]);
+      double const seconds = seconds_of(i, begin);
+      if (seconds < 0.0) {
+        scheduler.end(i, items, seconds, now);
+        return device_scheduler::none;
+      }
+      ends[i] = begin + seconds * items;
+      queues[i].push_back({items, begin, ends[i]});
+      return i;
+    }
+  }
+  void complete(std::size_t i) {
+    for (; !queues[i].empty() && queues[i].front().end <= now; queues[i].pop_front()) {
+      piece const& p = queues[i].front();
+      scheduler.end(i, p.items, p.end - p.start, now);
+    }
+  }
+  double end() const { return *std::max_element(ends.begin(), ends.end()); }
+
+  device_scheduler scheduler;
+  std::vector<std::deque<piece>> queues;
+  std::vector<double> ends;
+  double now = 0.0;
+};
+
+}  // namespace
+
+TEST_CASE("devices of any speeds reach nearly the sum of their speeds") {
+  unsigned const seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937 random{seed};
+  std::uniform_real_distribution<double> uniform{0.0, 1.0};
+  double sum = 0.0;
+  int const trials = test_support::rounds(300);
+  for (int t = 0; t < trials; ++t) {
+    std::size_t const devices = 1 + random() % 8;
+    CAPTURE(t, devices);
+    simulation s{devices, device_schedule::fastest};
+    std::vector<double> pace(devices);
+    double speeds = 0.0, items = 0.0;
+    for (double& p : pace) speeds += 1.0 / (p = std::exp2(2.0 * uniform(random)));
+    for (std::size_t k = 0; k < 500 * devices; ++k) {
+      double const piece = 1.0 + 3.0 * uniform(random);
+      items += piece;
+      s.run(piece, [&](std::size_t i, double) { return pace[i] * (0.8 + 0.4 * uniform(random)); });
+    }
+    double const share = items / speeds / s.end();  // of the oracle's
+    CHECK(share > 0.95);
+    sum += share;
+  }
+  CHECK(sum / trials > 0.985);
+}
+
+TEST_CASE("round robin leaves the faster device idle, and the others do not") {
+  for (device_schedule const rule : schedules) {
+    simulation s{2, rule};
+    for (int k = 0; k < 3000; ++k)
+      s.run(1.0, [](std::size_t i, double) { return 1.0 + double(i); });
+    double const share = 3000.0 / 1.5 / s.end();
+    CAPTURE(static_cast<int>(rule), share);
+    CHECK((rule == device_schedule::round_robin ? share < 0.7 : share > 0.97));
+  }
+}
+
+TEST_CASE("a piece goes where it is predicted to be completed first") {
+  double waited[3] = {};
+  unsigned const seed = std::random_device{}();
+  CAPTURE(seed);
+  for (device_schedule const rule : schedules) {
+    std::mt19937 random{seed};
+    std::exponential_distribution<double> pause{0.8 * 1.25};  // 0.8 of what both can
+    simulation s{2, rule, 100000};
+    for (int k = 0; k < 4000; ++k, s.now += pause(random)) {
+      std::size_t const i = s.run(1.0, [](std::size_t d, double) { return d == 0 ? 1.0 : 4.0; });
+      waited[static_cast<int>(rule)] += s.ends[i] - s.now;
+    }
+  }
+  CAPTURE(waited[0], waited[1], waited[2]);
+  CHECK(waited[2] < 0.9 * waited[1]);
+  CHECK(waited[1] < 0.2 * waited[0]);
+}
+
+TEST_CASE("a device that becomes slower, and fast again, gets what it can do") {
+  simulation s{2, device_schedule::fastest};
+  double items = 0.0;
+  for (; s.now < 3000.0; items += 1.0) {
+    s.run(1.0, [](std::size_t i, double at) {
+      return i == 0 && at > 1000.0 && at < 2000.0 ? 500.0 : 1.0;
+    });
+  }
+  CHECK(items > 0.95 * (2000.0 + 1000.0 + 2000.0));
+}
+
+TEST_CASE("a device that fails rests while others work, and works again") {
+  for (device_schedule const rule : schedules) {
+    simulation s{3, rule};
+    int failed = 0;
+    double items = 0.0;
+    bool broken = true;
+    auto const seconds_of = [&](std::size_t i, double) { return i == 1 && broken ? -1.0 : 1.0; };
+    for (; s.now < 1000.0;) s.run(1.0, seconds_of) == device_scheduler::none ? ++failed : ++items;
+    CAPTURE(static_cast<int>(rule), failed);
+    CHECK(failed < 20);
+    CHECK(items > 1950.0);
+    broken = false;
+    for (items = 0.0; s.now < 5000.0; ++items) s.run(1.0, seconds_of);
+    CHECK(items > 10500.0);
+  }
+  simulation alone{1, device_schedule::fastest};
+  for (int k = 0; k < 20; ++k) alone.run(1.0, [](std::size_t, double) { return -1.0; });
+  CHECK(alone.run(1.0, [](std::size_t, double) { return 1.0; }) == 0);
+}
+
+TEST_CASE("a batch is divided by speeds, which may change") {
+  device_scheduler s{3, device_schedule::fastest, 2, 8};
+  std::size_t counts[3] = {};
+  double pace[3] = {1.0, 2.0, 4.0};
+  auto const split = [&](std::size_t items) {
+    s.divide(items, counts);
+    double longest = 0.0, speeds = 0.0;
+    for (std::size_t i = 0; i < 3; ++i) {
+      double const seconds = pace[i] * double(counts[i]);
+      speeds += 1.0 / pace[i];
+      longest = std::max(longest, seconds);
+      if (counts[i] == 0) continue;
+      s.begin(i, double(counts[i]), 0.0);
+      s.end(i, double(counts[i]), seconds, 0.0);
+    }
+    if (counts[0] + counts[1] + counts[2] != items) FAIL("not all items");
+    return longest == 0.0 ? 1.0 : double(items) / speeds / longest;
+  };
+  CHECK(split(3000) < 0.5);  // in equal parts
+  CHECK(split(7001) > 0.99);
+  pace[0] = 8.0;
+  for (int k = 0; k < 2; ++k) split(7000);
+  CHECK(split(7000) > 0.99);
+  for (std::size_t const items : {0U, 1U, 2U, 5U}) split(items);
+  pace[2] = 1e4;
+  for (int k = 0; k < 4; ++k) split(70);
+  CHECK(counts[2] == 0);
+  pace[2] = 4.0;
+  int tries = 0;
+  while (counts[2] < 10 && ++tries < 1000000) split(70);  // it is tried again
+  CHECK(tries < 1000000);
+  for (int k = 0; k < 3; ++k) split(700);
+  CHECK(split(700) > 0.95);
+}
+
+TEST_CASE("two devices of equal speed do twice as much, one of half the speed a half more") {
+  if (!have(2)) return;
+  for (double const slower : {1.0, 2.0}) {
+    ww::device_group group{ww::device_group_options{}.streams(1)};
+    auto const begin = clock_type::now();
+    int const pieces = test_support::sanitized ? 150 : 400;
+    for (int k = 0; k < pieces; ++k) {
+      group.run([&](ww::device_slot& d) { occupy(d.stream, d.index == 1 ? 2.0 * slower : 2.0); });
+    }
+    group.wait();
+    double const sum = 1.0 + 1.0 / slower;
+    double const share = pieces * 2e-3 / sum / seconds_since(begin);
+    std::vector<ww::device_load> const loads = group.statistics();
+    CAPTURE(slower, share, loads[0].items_per_second, loads[1].items_per_second);
+    CHECK(share > (test_support::sanitized ? 0.6 : 0.9));
+    CHECK(loads[0].completed + loads[1].completed == static_cast<std::size_t>(pieces));
+    CHECK(loads[0].queued + loads[1].queued + loads[0].failed + loads[1].failed == 0);
+  }
+}
+
+TEST_CASE("a split learns the speeds of the devices") {
+  if (!have(2)) return;
+  ww::device_group group;
+  std::vector<ww::device_part> parts;
+  for (int k = 0; k < 5; ++k) {
+    parts = group.split(60, [&](ww::device_slot& d, std::size_t, std::size_t count) {
+      CHECK(d.stream == group.stream(d.index));
+      occupy(d.stream, (d.index == 1 ? 0.4 : 0.2) * static_cast<double>(count));
+    });
+    group.wait();
+  }
+  REQUIRE(parts.size() == group.size());
+  CHECK(parts[0].first == 0);
+  CHECK(parts[1].first == parts[0].count);
+  CHECK(parts[0].count + parts[1].count == 60);
+  if (!test_support::sanitized) CHECK(std::fabs(double(parts[0].count) - 40.0) < 8.0);
+}
+
+TEST_CASE("the parts of a split are gathered on a device and on the host") {
+  have(2);
+  ww::device_group group;
+  constexpr std::size_t items = 10001;
+  for (std::size_t const home : {std::size_t{0}, group.size() - 1}) {
+    ww::pinned_pool pinned;
+    ww::pinned_buffer<float> host{pinned, 2 * items};
+    std::vector<float*> results(group.size());
+    std::vector<ww::device_buffer<float>> memory;
+    auto const parts =
+        group.split(items, [&](ww::device_slot& d, std::size_t first, std::size_t n) {
+          CHECK(ww::current_device() == d.device);
+          occupy(d.stream, 5.0);
+          memory.emplace_back(d.pool, d.stream, 2 * n);
+          results[d.index] = memory.back().data();
+          ww::for_each_index(d.stream, 2 * n, fill{memory.back().data(), 2 * first});
+        });
+    ww::stream const stream{group.device(home)};
+    {
+      ww::device_buffer<float> all{group.pool(home), stream, 2 * items};
+      group.gather(stream, parts, all.data(), results, 2);
+      group.gather(stream, parts, host.data(), results, 2);
+      std::vector<float> copy(2 * items, -1.0F);
+      stream.synchronize();
+      ww::scoped_device const current{group.device(home)};
+      all.copy_to(stream, copy.data(), copy.size());
+      stream.synchronize();
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < 2 * items; ++i) {
+        wrong += copy[i] != static_cast<float>(i) || host.data()[i] != static_cast<float>(i);
+      }
+      CHECK(wrong == 0);
+    }
+    std::vector<float> pageable(2 * items);
+    CHECK_THROWS_WITH(group.gather(stream, parts, pageable.data(), results, 2),
+                      contains("pageable memory"));
+    results.back() = nullptr;
+    CHECK_THROWS_WITH(group.gather(stream, parts, host.data(), results, 2), contains("no source"));
+  }
+}
+
+TEST_CASE("a gather waits for what its stream does with the target, and the stream for it") {
+  have(2);
+  ww::device_group group;
+  ww::stream const stream{group.device(0)};
+  ww::device_buffer<float> all{group.pool(0), stream, 100};
+  std::vector<ww::device_buffer<float>> memory;
+  std::vector<float*> results(group.size());
+  auto const parts = group.split(100, [&](ww::device_slot& d, std::size_t first, std::size_t n) {
+    memory.emplace_back(d.pool, d.stream, n);
+    results[d.index] = memory.back().data();
+    ww::for_each_index(d.stream, n, fill{memory.back().data(), first});
+  });
+  group.wait();
+  occupy(stream, 20.0);
+  ww::for_each_index(stream, 100, fill{all.data(), 1000});  // earlier: overwritten by the gather
+  for (std::size_t i = 0; i < group.size(); ++i) occupy(group.stream(i), 40.0);
+  group.gather(stream, parts, all.data(), results);
+  std::vector<float> copy(100);
+  all.copy_to(stream, copy.data(), copy.size());
+  stream.synchronize();
+  for (std::size_t i = 0; i < 100; ++i) CHECK(copy[i] == static_cast<float>(i));
+}
+
+TEST_CASE("several threads run pieces, and the current device stays") {
+  have(2);
+  ww::device_group group{ww::device_group_options{}.max_pieces(3)};
+  std::vector<std::thread> threads;
+  std::atomic<int> run{0}, wrong{0};
+  int const last = static_cast<int>(group.size()) - 1;
+  for (int t = 0; t < 6; ++t) {
+    threads.emplace_back([&] {
+      ww::check(cudaSetDevice(last), "cudaSetDevice");
+      for (int k = 0; k < 50; ++k) {
+        group.run(1.0 + k % 3, [&](ww::device_slot& d) {
+          wrong += ww::current_device() != d.device || group.device(d.index) != d.device;
+          ww::device_buffer<float> x{d.pool, d.stream, 1000};
+          ww::for_each_index(d.stream, 1000, fill{x.data(), 0});
+          ++run;
+        });
+        wrong += ww::current_device().value() != last;
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  group.wait();
+  CHECK(run == 300);
+  CHECK(wrong == 0);
+  std::size_t completed = 0;
+  for (ww::device_load const& load : group.statistics()) completed += load.completed;
+  CHECK(completed == 300);
+}
+
+TEST_CASE("a device has at most max_pieces()") {
+  have(2);
+  ww::device_group group{ww::device_group_options{}.max_pieces(2)};
+  int const most = 2 * static_cast<int>(group.size());
+  for (int k = 0; k < 20; ++k) {
+    group.run([&](ww::device_slot& d) { occupy(d.stream, 3.0); });
+    std::size_t queued = 0;
+    for (ww::device_load const& load : group.statistics()) queued += load.queued;
+    CHECK(queued <= static_cast<std::size_t>(most));
+  }
+  for (int k = 0; k < 4; ++k) {
+    auto const begin = clock_type::now();
+    group.split(10, [&](ww::device_slot& d, std::size_t, std::size_t) { occupy(d.stream, 10.0); });
+    if (k == 3) CHECK(seconds_since(begin) > 5e-3);
+  }
+}
+
+TEST_CASE("what a function throws is passed on, when all other parts have completed") {
+  have(2);
+  ww::device_group group;
+  auto const fails = [](ww::device_slot&) { throw std::runtime_error{"no weights"}; };
+  std::atomic<bool> completed{false};
+  CHECK_THROWS_WITH(
+      group.split(100,
+                  [&](ww::device_slot& d, std::size_t, std::size_t) {
+                    if (d.index + 1 == group.size()) {
+                      throw std::runtime_error{"no weights"};
+                    }
+                    occupy(d.stream, 20.0);
+                    ww::check(cudaLaunchHostFunc(
+                                  d.stream,
+                                  [](void* flag) { *static_cast<std::atomic<bool>*>(flag) = true; },
+                                  &completed),
+                              "cudaLaunchHostFunc");
+                  }),
+      "no weights");
+  CHECK((completed || group.size() == 1));
+  CHECK_THROWS_WITH(group.run(fails), "no weights");
+  std::size_t failed = 0;
+  for (ww::device_load const& load : group.statistics()) failed += load.failed;
+  CHECK(failed == 2);
+  group.run([](ww::device_slot&) {});
+}
+
+TEST_CASE("links are measured between each pair of devices") {
+  have(3);
+  ww::device_group group;
+  std::vector<ww::device_link> const links = group.links(1 << 16);
+  CHECK(links.size() == group.size() * (group.size() - 1));
+  for (ww::device_link const& link : links) {
+    CHECK(link.from != link.to);
+    CHECK(link.bytes_per_second > 0.0);
+    CHECK(link.latency_seconds > 0.0);
+  }
+  if (links.empty()) return;
+  CHECK_THAT(ww::to_text(links), contains("device 0 -> 1  "));
+  CHECK_THAT(ww::to_text(links), contains("B/s  "));
+}
+
+TEST_CASE("wrong arguments throw with the remedy") {
+  have(2);
+  using devices = std::vector<ww::device_id>;
+  ww::device_id const first{0}, missing{ww::device_count()};
+  CHECK_THROWS_WITH(ww::device_group(devices{}), contains("0 devices"));
+  CHECK_THROWS_WITH((ww::device_group{devices{first, first}}), contains("device 0 is named twice"));
+  CHECK_THROWS_WITH((ww::device_group{devices{missing}}), contains("does not exist"));
+  CHECK_THROWS_WITH((ww::device_group{devices{first}, ww::device_group_options{}.streams(0)}),
+                    contains("0 streams each"));
+  CHECK_THROWS_WITH((ww::device_group{devices{first}, ww::device_group_options{}.max_pieces(0)}),
+                    contains("at most 0 pieces; give at least 1"));
+  ww::device_group group{devices{first}};
+  for (double const items : {0.0, -1.0, std::nan("")}) {
+    CHECK_THROWS_WITH(group.run(items, [](ww::device_slot&) {}), contains("give a number above 0"));
+  }
+  CHECK(group.split(0, [](ww::device_slot&, std::size_t, std::size_t) { FAIL(); })[0].count == 0);
+}
+
+#if WARPWRIGHT_HOST_RUNTIME
+TEST_CASE("without a device the error says so") {
+  ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_devices(0));
+  CHECK_THROWS_WITH(ww::device_group{}, contains("there is no device"));
+}
+
+TEST_CASE("access between peers is enabled once, unless it is not wanted") {
+  have(3);
+  { ww::device_group const group{ww::device_group_options{}.peer_access(false)}; }
+  CHECK(ww::testing::call_count("cudaDeviceEnablePeerAccess") == 0);
+  ww::device_group const group;
+  CHECK(ww::testing::call_count("cudaDeviceEnablePeerAccess") == 6);
+  ww::device_group const again;  // already enabled
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+  CHECK(ww::current_device().value() == 0);
+}
+
+TEST_CASE("captures of other threads are not disturbed") {
+  have(2);
+  ww::stream const captured{ww::device_id{0}};
+  REQUIRE(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal) == cudaSuccess);
+  std::thread{[] {
+    ww::device_group group{ww::device_group_options{}.max_pieces(1)};
+    for (int k = 0; k < 6; ++k) group.run([](ww::device_slot& d) { occupy(d.stream, 1.0); });
+    group.split(10, [](ww::device_slot& d, std::size_t, std::size_t) { occupy(d.stream, 1.0); });
+    group.wait();
+    CHECK(group.links(1024).size() == 2);
+    ww::device_buffer<char> x{group.pool(1), group.stream(1), 10};
+    group.gather(group.stream(1), {{0, 0, 10}}, x.data(), std::vector<char*>{x.data()});
+    group.wait();
+  }}.join();
+  cudaGraph_t graph = nullptr;
+  CHECK(cudaStreamEndCapture(captured, &graph) == cudaSuccess);
+  CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+}
+
+TEST_CASE("whichever call fails, its name is told and nothing leaks") {
+  auto const use = [] {
+    ww::device_group group{ww::device_group_options{}.max_pieces(1)};
+    for (int k = 0; k < 5; ++k) group.run([](ww::device_slot& d) { occupy(d.stream, 0.1); });
+    std::vector<ww::device_buffer<float>> memory;
+    std::vector<float*> results(2);
+    auto const parts = group.split(8, [&](ww::device_slot& d, std::size_t, std::size_t n) {
+      memory.emplace_back(d.pool, d.stream, n);
+      results[d.index] = memory.back().data();
+    });
+    ww::stream const stream{ww::device_id{0}};
+    ww::device_buffer<float> all{group.pool(0), stream, 8};
+    group.gather(stream, parts, all.data(), results);
+    group.wait();
+    static_cast<void>(group.links(64));
+    stream.synchronize();
+  };
+  have(2);
+  use();
+  for (ww::testing::call_record const& call : ww::testing::calls()) {
+    bool frees = false;  // where that fails, nothing else can be done
+    for (char const* const part : {"Destroy", "Free", "Unmap", "Release"}) {
+      frees = frees || call.name.find(part) != std::string::npos;
+    }
+    for (std::uint64_t nth = 1; nth <= call.count; nth = test_support::next_failing(nth)) {
+      have(2);
+      CAPTURE(call.name, nth);
+      ww::testing::scoped_fault_plan const faults{
+          ww::testing::fault_plan{}.fail(call.name, nth, cudaErrorMemoryAllocation)};
+      try {
+        use();
+      } catch (ww::cuda_error const& error) {
+        CHECK_THAT(error.what(), contains(error.api()));
+        CHECK(std::string{error.api()}.substr(0, 4) != "warp");
+      } catch (std::bad_alloc const&) {
+      }
+      CHECK(cudaPeekAtLastError() == cudaSuccess);
+      if (!frees) CHECK(ww::testing::leak_report() == std::vector<std::string>{});
+    }
+  }
+}
+
+TEST_CASE("a lost device fails its pieces, and the others work") {
+  have(2);
+  ww::device_group group;
+  group.run([](ww::device_slot&) {});
+  ww::testing::poison_device(1, cudaErrorIllegalAddress);
+  int failed = 0;
+  for (int k = 0; k < 100; ++k) {
+    try {
+      group.run([](ww::device_slot& d) { occupy(d.stream, 0.1); });
+    } catch (ww::cuda_error const& error) {
+      CHECK(error.code() == cudaErrorIllegalAddress);
+      ++failed;
+    }
+  }
+  CHECK(failed > 0);
+  CHECK(failed < 10);
+  CHECK_THROWS_AS(group.wait(), ww::cuda_error);
+  CHECK(group.statistics()[0].completed > 90);
+}
+#endif
