@@ -106,3 +106,18 @@ function(warpwright_use_runtime target)
     target_link_libraries(${target} PRIVATE CUDA::cudart_static)
   endif()
 endfunction()
+
+# warpwright_use_nccl(TARGET RESULT): links TARGET, made by warpwright_use_runtime(), with NCCL for its runtime;
+# RESULT in the caller is whether there is one.
+function(warpwright_use_nccl target result)
+  set(${result} ON PARENT_SCOPE)
+  if(WARPWRIGHT_RUNTIME STREQUAL "host")
+    target_link_libraries(${target} PRIVATE warpwright::host_nccl)
+  elseif(TARGET warpwright::nccl)
+    target_link_libraries(${target} PRIVATE warpwright::nccl)
+  else()
+    set(${result} OFF PARENT_SCOPE)
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+    message(STATUS "${target} is left out: no NCCL (set NCCL_ROOT)")
+  endif()
+endfunction()

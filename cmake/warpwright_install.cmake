@@ -33,6 +33,6 @@ configure_package_config_file(
 write_basic_package_version_file(
   "${CMAKE_CURRENT_BINARY_DIR}/warpwrightConfigVersion.cmake"
   COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
-install(FILES "${CMAKE_CURRENT_BINARY_DIR}/warpwrightConfig.cmake"
+install(FILES cmake/warpwright_nccl.cmake "${CMAKE_CURRENT_BINARY_DIR}/warpwrightConfig.cmake"
               "${CMAKE_CURRENT_BINARY_DIR}/warpwrightConfigVersion.cmake"
         DESTINATION "${warpwright_package_dir}")

@@ -178,6 +178,11 @@ struct plant_overflow {
   }
 };
 
+/// For a backward pass whose gradients nobody waits for.
+struct nothing_waits {
+  void operator()(std::size_t) const {}
+};
+
 /// The network's parameters and the gradients of a micro-batch.
 template <class T>
 class network {
@@ -193,7 +198,7 @@ class network {
   }
 
   ww::tensor_list parameters;
-  ww::tensor_list gradients;
+  ww::tensor_list gradients;  // where backward() writes them; another list may replace it
 
   void set(ww::stream_ref stream, float const* parameters_in_device_memory) {
     ew::run(stream, ew::out(values_.data(), digits::parameter_count) =
@@ -201,8 +206,12 @@ class network {
   }
 
   /// Gradients of the mean loss of one micro-batch, times the scale.
+  /// @param draw   chooses the images: draw_samples, or a functor with the same first members
+  /// @param ready  called with the number of each gradient when its last kernel is enqueued
+  template <class Draw = draw_samples, class Ready = nothing_waits>
   void backward(ww::stream_ref stream, position const& at, float const* pixels,
-                std::int32_t const* labels, draw_samples draw, float const* scale, bool overflows) {
+                std::int32_t const* labels, Draw draw, float const* scale, bool overflows,
+                Ready ready = {}) {
     draw.at = at;
     draw.samples = samples_.data();
     ww::for_each_index(stream, micro_batch, draw);
@@ -214,7 +223,7 @@ class network {
     T* const hidden_gradient = hidden + hidden_size;
     T* const logits_gradient = hidden_gradient + hidden_size;
     T const* const p = values_.data();
-    T* const g = values_.data() + digits::parameter_count;
+    auto const g = [&](std::size_t i) { return static_cast<T*>(gradients[i].data); };
     ww::for_each_index(stream, micro_batch * image_pixels,
                        pick_pixels{at, {pixels, samples_.data(), 0, images}});
     ew::run(stream,
@@ -231,10 +240,11 @@ class network {
         stream, micro_batch,
         loss_of_row<T>{logits, p + digits::b2_at, labels, samples_.data(), scale, logits_gradient});
 
-    multiply_(stream, g + digits::w2_at, hidden_units, class_count, micro_batch,
-              {hidden, hidden_units, true}, {logits_gradient, class_count});
-    ww::for_each_index(stream, class_count,
-                       sum_column<T>{logits_gradient, class_count, g + digits::b2_at});
+    multiply_(stream, g(2), hidden_units, class_count, micro_batch, {hidden, hidden_units, true},
+              {logits_gradient, class_count});
+    ww::for_each_index(stream, class_count, sum_column<T>{logits_gradient, class_count, g(3)});
+    ready(3);
+    ready(2);
     multiply_(stream, hidden_gradient, micro_batch, hidden_units, class_count,
               {logits_gradient, class_count}, {p + digits::w2_at, class_count, true});
     // GELU'(x) = Phi(x) + x phi(x), with the normal distribution's Phi and density phi.
@@ -242,11 +252,12 @@ class network {
                         ew::in(hidden_gradient, hidden_size) *
                         (0.5F * (1.0F + ew::erf(activation * 0.70710678F)) +
                          activation * ew::exp(activation * activation * -0.5F) * 0.39894228F));
-    multiply_(stream, g + digits::w1_at, image_pixels, hidden_units, micro_batch,
-              {x, image_pixels, true}, {hidden_gradient, hidden_units});
-    ww::for_each_index(stream, hidden_units,
-                       sum_column<T>{hidden_gradient, hidden_units, g + digits::b1_at});
-    if (overflows) ww::for_each_index(stream, 1, plant_overflow<T>{at, g});
+    multiply_(stream, g(0), image_pixels, hidden_units, micro_batch, {x, image_pixels, true},
+              {hidden_gradient, hidden_units});
+    ww::for_each_index(stream, hidden_units, sum_column<T>{hidden_gradient, hidden_units, g(1)});
+    if (overflows) ww::for_each_index(stream, 1, plant_overflow<T>{at, g(0)});
+    ready(1);
+    ready(0);
   }
 
  private:

@@ -57,11 +57,13 @@ inline std::string newest(std::string const& run) {
 }
 
 /// Starts this program.
-inline pid_t start(std::vector<std::string> arguments) {
+/// @param environment  "NAME=value"
+inline pid_t start(std::vector<std::string> arguments, std::vector<std::string> environment = {}) {
   std::fflush(nullptr);
   pid_t const child = ::fork();
   if (child < 0) throw std::runtime_error{std::string{"fork: "} + std::strerror(errno)};
   if (child != 0) return child;
+  for (std::string& variable : environment) static_cast<void>(::putenv(&variable[0]));
   char self[] = "/proc/self/exe";
   std::vector<char*> all{self};
   for (std::string& a : arguments) all.push_back(&a[0]);

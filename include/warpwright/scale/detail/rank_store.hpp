@@ -110,6 +110,7 @@ class store_server : noncopyable {
   void greet(member& m, hello_message const& hello);
   void refuse(member& m, text const& why);
   void ended(member& m);
+  void failed(member& m, std::uint64_t in, text const& why);
   void form_first_group();
   void form_next_group();
   void send_group();
@@ -212,7 +213,8 @@ class store_client : noncopyable {
   void store_lost(char const* how);
   [[nodiscard]] bool send(message_kind kind, std::uint64_t value, void const* data,
                           std::size_t bytes) noexcept;
-  void send_state() noexcept;
+  void handle(message_header const& header, char const* payload);
+  void send_state(bool asked) noexcept;
 
   socket_handle socket_;
   message_reader reader_;
@@ -229,6 +231,7 @@ class store_client : noncopyable {
   atomic<std::uint64_t> group_number_;
   atomic<bool> lost_, stop_, store_ended_;
   atomic<int> newcomers_;
+  bool rank_0_left_ = false;
   rank_state sent_{};
   std::uint64_t last_sent_ = 0, last_heard_ = 0;
   thread thread_;

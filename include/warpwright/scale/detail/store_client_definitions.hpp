@@ -254,19 +254,47 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::store_lost(char const* how)
   changed_.notify();
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::send_state() noexcept {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::send_state(bool asked) noexcept {
   rank_state state{};
   events_->describe(state);
   std::uint64_t const now = monotonic_nanoseconds();
   bool const same = std::memcmp(&state, &sent_, sizeof state) == 0;
-  if (same && now - last_sent_ < 500 * milliseconds) return;
+  if (!asked && same && now - last_sent_ < 500 * milliseconds) return;
   sent_ = state;
   last_sent_ = now;
-  static_cast<void>(send(message_kind::state, 0, &state, sizeof state));
+  static_cast<void>(send(message_kind::state, asked ? 1 : 0, &state, sizeof state));
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::handle(message_header const& header,
+                                                            char const* payload) {
+  if (header.kind == message_kind::whole) {
+    unique_lock<mutex> const lock{mail_mutex_};
+    mail_.clear();
+    mail_.resize(header.bytes);
+    if (header.bytes != 0) std::memcpy(mail_.begin(), payload, header.bytes);
+    mail_number_ = header.value;
+  } else if (header.kind == message_kind::beat) {
+    newcomers_.store(static_cast<int>(header.value), memory_order::relaxed);
+  } else if (header.kind == message_kind::ask) {
+    send_state(true);
+  } else if (header.kind == message_kind::left) {
+    std::uint64_t rank = 0;
+    if (header.bytes >= sizeof rank) std::memcpy(&rank, payload, sizeof rank);
+    rank_0_left_ = rank_0_left_ || rank == 0;
+    events_->left(header.value);
+  } else if (header.kind == message_kind::lost) {
+    std::size_t const text_at = header.value * sizeof(std::int32_t);
+    if (text_at >= header.bytes || lost_.exchange(true, memory_order::acq_rel)) return;
+    array<std::int32_t> ranks(header.value);
+    if (text_at != 0) std::memcpy(ranks.begin(), payload, text_at);
+    events_->lost(payload + text_at, ranks.begin(), ranks.size());
+  } else if (header.kind == message_kind::group) {
+    read_group(payload, header.bytes);
+    lost_.store(false, memory_order::release);
+  }
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::listen() {
-  bool rank_0_left = false;
   while (!stop_.load(memory_order::acquire) && !store_ended_.load(memory_order::acquire)) {
     bool const readable = wait_for_socket(socket_.get(), false, monotonic_after(0.02));
     bool const open = !readable || reader_.fill(socket_.get());
@@ -274,50 +302,11 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::listen() {
     char const* payload = nullptr;
     while (reader_.next(header, payload)) {
       last_heard_ = monotonic_nanoseconds();
-      switch (header.kind) {
-        case message_kind::whole: {
-          unique_lock<mutex> const lock{mail_mutex_};
-          mail_.clear();
-          mail_.resize(header.bytes);
-          if (header.bytes != 0) std::memcpy(mail_.begin(), payload, header.bytes);
-          mail_number_ = header.value;
-          break;
-        }
-        case message_kind::beat:
-          newcomers_.store(static_cast<int>(header.value), memory_order::relaxed);
-          break;
-        case message_kind::ask: {
-          rank_state state{};
-          events_->describe(state);
-          static_cast<void>(send(message_kind::state, 1, &state, sizeof state));
-          break;
-        }
-        case message_kind::left: {
-          std::uint64_t rank = 0;
-          if (header.bytes >= sizeof rank) std::memcpy(&rank, payload, sizeof rank);
-          rank_0_left = rank_0_left || rank == 0;
-          events_->left(header.value);
-          break;
-        }
-        case message_kind::lost: {
-          std::size_t const text_at = header.value * sizeof(std::int32_t);
-          if (text_at >= header.bytes || lost_.exchange(true, memory_order::acq_rel)) break;
-          array<std::int32_t> ranks(header.value);
-          if (text_at != 0) std::memcpy(ranks.begin(), payload, text_at);
-          events_->lost(payload + text_at, ranks.begin(), ranks.size());
-          break;
-        }
-        case message_kind::group:
-          read_group(payload, header.bytes);
-          lost_.store(false, memory_order::release);
-          break;
-        default:
-          break;
-      }
+      handle(header, payload);
       changed_.notify();
     }
     if (!open) {
-      if (rank_0_left) {
+      if (rank_0_left_) {
         store_ended_.store(true, memory_order::release);
         changed_.notify();
       } else {
@@ -326,7 +315,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::listen() {
     } else if (static_cast<double>(monotonic_nanoseconds() - last_heard_) > deadline_ * 1e9) {
       store_lost((text{"has not answered for "} + deadline_ + " s").c_str());
     }
-    send_state();
+    send_state(false);
     events_->tick();
   }
   // The store is not there; what the graph's replays and the collectives do is still watched.

@@ -282,64 +282,57 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::handle(member& m, message_h
     std::memcpy(&hello, payload, sizeof hello);
     return greet(m, hello);
   }
-  switch (header.kind) {
-    case message_kind::part:
-      if (header.value != exchange_ + 1 || reported_) return;  // of a group that is lost
-      m.part.clear();
-      m.part.resize(header.bytes);
-      if (header.bytes != 0) std::memcpy(m.part.begin(), payload, header.bytes);
-      m.has_part = true;
-      for (member* other : members_) {
-        if (!other->joined || !other->ended) continue;
-        other->lost = true;
-        other->failure = "has ended, and the others wait for it";
-      }
-      return finish_exchange();
-    case message_kind::state:
-      if (header.bytes == sizeof m.state) std::memcpy(&m.state, payload, sizeof m.state);
-      m.answered = m.answered || header.value != 0;
-      return;
-    case message_kind::fail: {
-      text const why{header.bytes != 0 && payload[header.bytes - 1] == 0 ? payload : "failed"};
-      if (header.value == regrouping) {  // those that have not come are left behind
-        for (member* other : members_) {
-          if (other->joined && !other->regroups) other->socket = socket_handle{};
-        }
-        return form_next_group();
-      }
-      if (header.value == exchange_ + 1) {  // who has not come to it is lost
-        for (member* other : members_) {
-          other->lost = other->lost || (other->joined && !other->has_part);
-        }
-        return begin_report(why);
-      }
-      if (header.value == hanging) {
-        hangs_ = true;
-        return begin_report(why);
-      }
-      if (header.value != no_exchange) return;  // it is complete meanwhile
-      m.failure = why;
-      m.lost = true;
-      return begin_report("");
+  bool const has_text = header.bytes != 0 && payload[header.bytes - 1] == 0;
+  if (header.kind == message_kind::part) {
+    if (header.value != exchange_ + 1 || reported_) return;  // of a group that is lost
+    m.part.clear();
+    m.part.resize(header.bytes);
+    if (header.bytes != 0) std::memcpy(m.part.begin(), payload, header.bytes);
+    m.has_part = true;
+    for (member* other : members_) {
+      if (!other->joined || !other->ended) continue;
+      other->lost = true;
+      other->failure = "has ended, and the others wait for it";
     }
-    case message_kind::leave:
-      if (header.bytes == 0) {
-        m.ended = true;
-        m.state.called = m.state.completed = header.value;
-        std::uint64_t const about[] = {static_cast<std::uint64_t>(m.process.rank), header.value};
-        send_all(message_kind::left, header.value, about, sizeof about);
-      } else if (payload[header.bytes - 1] == 0) {
-        m.failure = payload;
-        m.lost = true;
-        begin_report("");
-      }
-      return;
-    case message_kind::regroup:
-      m.regroups = true;
-      return form_next_group();
-    default:
-      return;
+    finish_exchange();
+  } else if (header.kind == message_kind::state) {
+    if (header.bytes == sizeof m.state) std::memcpy(&m.state, payload, sizeof m.state);
+    m.answered = m.answered || header.value != 0;
+  } else if (header.kind == message_kind::fail) {
+    failed(m, header.value, has_text ? payload : "has failed");
+  } else if (header.kind == message_kind::leave && !has_text) {
+    m.ended = true;
+    m.state.called = m.state.completed = header.value;
+    auto const rank = static_cast<std::uint64_t>(m.process.rank);
+    send_all(message_kind::left, header.value, &rank, sizeof rank);
+  } else if (header.kind == message_kind::leave) {
+    failed(m, no_exchange, payload);
+  } else if (header.kind == message_kind::regroup) {
+    m.regroups = true;
+    form_next_group();
   }
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::failed(member& m, std::uint64_t in,
+                                                            text const& why) {
+  if (in == regrouping) {  // those that have not come are left behind
+    for (member* other : members_) {
+      if (other->joined && !other->regroups) other->socket = socket_handle{};
+    }
+    return form_next_group();
+  }
+  if (in == hanging) {
+    hangs_ = true;
+    return begin_report(why);
+  }
+  if (in == exchange_ + 1) {  // who has not come to it is lost
+    for (member* other : members_) other->lost = other->lost || (other->joined && !other->has_part);
+    return begin_report(why);
+  }
+  if (in != no_exchange) return;  // it is complete meanwhile
+  m.failure = why;
+  m.lost = true;
+  begin_report("");
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::ended(member& m) {
