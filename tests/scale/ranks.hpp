@@ -1,8 +1,14 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks of a test, as processes. The parent must not use the runtime: its children do.
+// Ranks of a test, as processes: only they use the runtime. On the host runtime they are children
+// of the test; CUDA does not outlive a fork(), so that there each is this program, run anew for the
+// one test case, in which it comes to the one call of run() and ends there.
 #pragma once
+
+#include "support/catch.hpp"
+
+#include <warpwright/scale/communicator.hpp>
 
 #include <chrono>
 #include <csignal>
@@ -17,6 +23,8 @@
 
 namespace ranks {
 
+namespace ww = warpwright;
+
 struct result {
   pid_t pid = 0;
   int status = 0;        // as of waitpid()
@@ -29,50 +37,103 @@ inline double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// @return what a test says of a rank that has failed
+inline std::string texts(std::vector<result> const& all) {
+  std::string text;
+  for (result const& r : all) {
+    text += "\n  " + std::to_string(r.seconds) + " s, status " + std::to_string(r.status) + ": " +
+            r.text;
+  }
+  return text;
+}
+
 /// A folder of its own for each test, removed at the end.
 class folder {
  public:
   folder() {
     char name[] = "/tmp/warpwright_ranks_XXXXXX";
-    if (::mkdtemp(name) == nullptr) std::abort();
-    path_ = name;
+    char const* const given = std::getenv("WARPWRIGHT_TEST_FOLDER");
+    if (given == nullptr && ::mkdtemp(name) == nullptr) std::abort();
+    path_ = given != nullptr ? given : name;
+    owner_ = given == nullptr ? ::getpid() : 0;
+    ::setenv("WARPWRIGHT_TEST_FOLDER", path_.c_str(), 1);
   }
-  ~folder() { static_cast<void>(std::system(("rm -rf " + path_).c_str())); }
+  ~folder() {
+    if (owner_ != ::getpid()) return;
+    ::unsetenv("WARPWRIGHT_TEST_FOLDER");
+    static_cast<void>(std::system(("rm -rf " + path_).c_str()) == 0);
+  }
+  folder(folder const&) = delete;
+  folder& operator=(folder const&) = delete;
   [[nodiscard]] std::string operator/(char const* file) const { return path_ + "/" + file; }
 
  private:
   std::string path_;
+  pid_t owner_;
 };
 
+/// @return how many ranks the machine has place for: NCCL wants a GPU for each
+inline int most() {
+#if WARPWRIGHT_HOST_RUNTIME
+  return 1000;
+#else
+  return ww::device_count();
+#endif
+}
+
+template <class F>
+[[noreturn]] void be_rank(int rank, int pipe, F& function) {
+  ::alarm(120);  // no test may hang
+  double const begin = now();
+  std::string text;
+  try {
+#if !WARPWRIGHT_HOST_RUNTIME
+    ww::check(cudaSetDevice(rank % ww::device_count()), "cudaSetDevice");
+#endif
+    text = function(rank);
+  } catch (std::exception const& error) {
+    text = std::string{"error: "} + error.what();
+  }
+  text = std::to_string(now() - begin) + " " + text;
+  static_cast<void>(::write(pipe, text.data(), text.size()) == 0);
+  ::_exit(0);
+}
+
 /// Calls `function(rank)` in a process for each rank, and `meanwhile(pids)` here.
+/// @return nothing in a process that is to be a rank of a later call
 template <class F, class Meanwhile>
 std::vector<result> run(int count, F function, Meanwhile meanwhile) {
+  static int calls = 0;
+  ++calls;
+  char const* const given = std::getenv("WARPWRIGHT_TEST_RANK");
+  if (given != nullptr) {
+    if (std::atoi(std::getenv("WARPWRIGHT_TEST_CALL")) != calls) return {};
+    be_rank(std::atoi(given), std::atoi(std::getenv("WARPWRIGHT_TEST_PIPE")), function);
+  }
   std::vector<result> all(static_cast<std::size_t>(count));
   std::vector<int> pipes;
+  std::vector<pid_t> pids;
   std::fflush(nullptr);
   for (int rank = 0; rank < count; ++rank) {
     int ends[2];
     if (::pipe(ends) != 0) std::abort();
     pid_t const child = ::fork();
     if (child == 0) {
-      ::alarm(120);  // no test may hang
-      double const begin = now();
-      std::string text;
-      try {
-        text = function(rank);
-      } catch (std::exception const& error) {
-        text = std::string{"error: "} + error.what();
-      }
-      text = std::to_string(now() - begin) + " " + text;
-      static_cast<void>(::write(ends[1], text.data(), text.size()) == 0);
-      ::_exit(0);
+#if WARPWRIGHT_HOST_RUNTIME
+      be_rank(rank, ends[1], function);
+#else
+      ::setenv("WARPWRIGHT_TEST_RANK", std::to_string(rank).c_str(), 1);
+      ::setenv("WARPWRIGHT_TEST_CALL", std::to_string(calls).c_str(), 1);
+      ::setenv("WARPWRIGHT_TEST_PIPE", std::to_string(ends[1]).c_str(), 1);
+      std::string const name = Catch::getResultCapture().getCurrentTestName();
+      ::execl("/proc/self/exe", "rank", name.c_str(), nullptr);
+      ::_exit(127);
+#endif
     }
     ::close(ends[1]);
     pipes.push_back(ends[0]);
-    all[static_cast<std::size_t>(rank)].pid = child;
+    pids.push_back(child);
   }
-  std::vector<pid_t> pids;
-  for (result const& r : all) pids.push_back(r.pid);
   meanwhile(pids);
   for (std::size_t i = 0; i < all.size(); ++i) {
     char chunk[4096];
@@ -81,6 +142,7 @@ std::vector<result> run(int count, F function, Meanwhile meanwhile) {
       text.append(chunk, static_cast<std::size_t>(n));
     }
     ::close(pipes[i]);
+    all[i].pid = pids[i];
     ::waitpid(all[i].pid, &all[i].status, 0);
     std::size_t const space = text.find(' ');
     if (space == std::string::npos) continue;  // it was killed

@@ -65,7 +65,7 @@ struct hello_message {
 
 inline constexpr std::uint64_t milliseconds = 1000000U;  // in ns
 inline constexpr std::uint32_t store_version = 1;
-inline constexpr std::uint64_t no_exchange = 0;
+inline constexpr std::uint64_t no_exchange = 0, for_good = 1;
 inline constexpr std::uint64_t regrouping = ~std::uint64_t{0}, hanging = regrouping - 1;
 
 /// What a client knows of its group, in the message `group` followed by `ranks` rank_process.
@@ -108,7 +108,7 @@ class store_server : noncopyable {
   void accept_all();
   void handle(member& m, message_header const& header, char const* payload);
   void greet(member& m, hello_message const& hello);
-  void refuse(member& m, text const& why);
+  void refuse(member& m, text const& why, std::uint64_t how = 0);
   void ended(member& m);
   void failed(member& m, std::uint64_t in, text const& why);
   void form_first_group();
@@ -206,7 +206,7 @@ class store_client : noncopyable {
  private:
   void find_store(store_place const& place, std::uint64_t until, source_location where);
   [[nodiscard]] bool try_store(store_place const& place, int port, std::uint64_t until,
-                               text& problem);
+                               text& problem, source_location where);
   void read_group(char const* payload, std::size_t bytes);
   void run() noexcept;
   void listen();

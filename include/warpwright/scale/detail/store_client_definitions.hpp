@@ -26,7 +26,8 @@ inline std::uint64_t nonce_of(std::string const& text) noexcept {  // FNV-1a
 // @return whether the store there is that of this run; otherwise the problem, of which a later
 //   attempt may be free
 WARPWRIGHT_COLD WARPWRIGHT_INLINE bool store_client::try_store(store_place const& place, int port,
-                                                               std::uint64_t until, text& problem) {
+                                                               std::uint64_t until, text& problem,
+                                                               source_location where) {
   std::uint64_t const soon = monotonic_after(1.0);
   std::uint64_t const answer = soon < until ? soon : until;
   socket_ = connect_to(place.host, port, answer, problem);
@@ -46,6 +47,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE bool store_client::try_store(store_place const
     if (reader_.next(header, payload)) {
       if (header.kind == message_kind::accepted) return true;
       if (header.kind == message_kind::refused && header.bytes != 0) {
+        if (header.value == for_good) throw_communicator_error(payload, where);
         problem = payload;
         return false;
       }
@@ -83,7 +85,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::find_store(store_place cons
       found_file = found_file || known;
     }
     for (int port = at.port; known && port < at.port + at.ports; ++port) {
-      if (try_store(at, port, until, problem)) return;
+      if (try_store(at, port, until, problem, where)) return;
     }
     if (monotonic_nanoseconds() + pause >= until) break;
     sleep_nanoseconds(pause);

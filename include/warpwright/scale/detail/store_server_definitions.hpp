@@ -151,8 +151,9 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::flush(member& m) {
   m.out.remove_front(sent);
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::refuse(member& m, text const& why) {
-  send(m, message_kind::refused, 0, why.c_str(), std::strlen(why.c_str()) + 1);
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::refuse(member& m, text const& why,
+                                                            std::uint64_t how) {
+  send(m, message_kind::refused, how, why.c_str(), std::strlen(why.c_str()) + 1);
   m.socket = socket_handle{};
 }
 
@@ -160,8 +161,10 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::greet(member& m, hello_mess
   m.process = {hello.rank, hello.pid, {}};
   std::memcpy(m.process.host, hello.host, sizeof m.process.host - 1);
   if (hello.version != store_version) {
-    return refuse(m, text{"the store of rank 0 has version "} + store_version + ", this rank " +
-                         hello.version + ": build all ranks from the same warpwright");
+    return refuse(m,
+                  text{"the store of rank 0 has version "} + store_version + ", this rank " +
+                      hello.version + ": build all ranks from the same warpwright",
+                  for_good);
   }
   if (hello.nonce != nonce_) {
     return refuse(m, "the store there belongs to another run, with another nonce");
@@ -175,14 +178,17 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::greet(member& m, hello_mess
                          hello.rank + " comes too late, or is of another run");
   }
   if (hello.ranks != ranks_) {
-    return refuse(m, text{"rank "} + hello.rank + " expects " + hello.ranks +
-                         " ranks, and rank 0 expects " + ranks_ +
-                         ": start all with the same number");
+    return refuse(m,
+                  text{"rank "} + hello.rank + " expects " + hello.ranks +
+                      " ranks, and rank 0 expects " + ranks_ + ": start all with the same number",
+                  for_good);
   }
   for (member* other : members_) {
     if (other == &m || !other->known || other->process.rank != hello.rank) continue;
-    return refuse(m, text{"rank "} + hello.rank + " is there already (" +
-                         process_text(other->process) + "): give each process a rank of its own");
+    return refuse(m,
+                  text{"rank "} + hello.rank + " is there already (" +
+                      process_text(other->process) + "): give each process a rank of its own",
+                  for_good);
   }
   m.known = true;
   send(m, message_kind::accepted, 0, nullptr, 0);

@@ -46,7 +46,7 @@ enum class message_kind : std::uint32_t {
   regroup,             // it is ready for a new group
   // of the store to a rank
   accepted,  // the hello is right; the others have not come yet
-  refused,   // a text
+  refused,   // a text; for_good: waiting does not help
   group,     // all have come: its number, size and ranks
   whole,     // the parts of all ranks
   beat,      // the store is alive; how many newcomers wait

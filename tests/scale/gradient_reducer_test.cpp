@@ -1,0 +1,258 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#include "scale/ranks.hpp"
+#include "support/sanitized.hpp"
+
+#include <warpwright/core/device.hpp>
+#include <warpwright/graph/graph_replay.hpp>
+#include <warpwright/kernel/evaluate.hpp>
+#include <warpwright/scale/gradient_reducer.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#if WARPWRIGHT_HOST_RUNTIME
+#include <warpwright/testing/host_runtime.hpp>
+#endif
+
+namespace {
+
+namespace ww = warpwright;
+namespace ew = ww::ew;
+using ranks::texts;
+
+std::vector<std::size_t> const counts{1000, 30, 70000, 0, 7, 200};
+
+struct rank_setup {
+  rank_setup(std::string const& path, int rank, int count,
+             ww::gradient_reducer_options const& options = {},
+             std::vector<std::size_t> const& sizes = counts)
+      : comm{ww::rendezvous::file(path, rank, count), ww::communicator_options{}.deadline(20.0)},
+        reduce{comm, pool, stream, sizes, options} {}
+  // Writes (rank + 1) * (gradient + 1) * factor and says that it is ready.
+  void write(ww::stream_ref s, std::size_t gradient, float factor = 1.0F, bool ready = true) {
+    ww::tensor const& t = reduce.gradients()[gradient];
+    float const value =
+        static_cast<float>(comm.rank() + 1) * static_cast<float>(gradient + 1) * factor;
+    ew::run(s, ew::out(static_cast<float*>(t.data), t.size) = value);
+    if (ready) reduce.ready(s, gradient);
+  }
+  void step(ww::stream_ref s, float factor = 1.0F) {
+    for (std::size_t i = reduce.gradients().size(); i-- > 0;) write(s, i, factor);
+    reduce.finish(s);
+  }
+  // @return how many elements of all gradients are not `scale` times the gradient's number + 1
+  std::size_t wrong(float scale) {
+    comm.synchronize(stream);
+    std::size_t different = 0;
+    for (std::size_t i = 0; i < reduce.gradients().size(); ++i) {
+      ww::tensor const& t = reduce.gradients()[i];
+      std::vector<float> all(t.size);
+      if (t.size == 0) continue;
+      ww::check(cudaMemcpyAsync(all.data(), t.data, t.bytes(), cudaMemcpyDefault, stream.get()),
+                "copy");
+      stream.synchronize();
+      for (float const v : all) different += v != scale * static_cast<float>(i + 1) ? 1U : 0U;
+    }
+    return different;
+  }
+  ww::stream stream;
+  ww::memory_pool pool{ww::current_device()};
+  ww::communicator comm;
+  ww::gradient_reducer reduce;
+};
+
+bool enough(int count) {
+  if (ranks::most() >= count) return true;
+  WARN("left out: " << count << " ranks need as many GPUs");
+  return false;
+}
+
+TEST_CASE("gradients are the mean of the ranks, or their sum, also as bfloat16 and captured") {
+  if (!enough(2)) return;
+  ranks::folder const files;
+  auto const all = ranks::run(2, [&](int rank) {
+    std::string text;
+    int k = 0;
+    for (bool const narrow : {false, true}) {
+      for (bool const sum : {false, true}) {
+        rank_setup r{files / "store" + std::to_string(k++), rank, 2,
+                     ww::gradient_reducer_options{}.narrow(narrow).sum(sum).bucket_bytes(4096)};
+        ww::graph_replay graph{0};
+        for (int i = 0; i < 6; ++i) {
+          auto const step = [&](ww::stream_ref s) { r.step(s); };
+          i < 3 ? step(r.stream) : graph.run(r.stream, step);
+          text += std::to_string(r.wrong(sum ? 3.0F : 1.5F)) + " ";
+        }
+      }
+    }
+    return text;
+  });
+  INFO(texts(all));
+  for (ranks::result const& one : all) {
+    REQUIRE(one.text == "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 ");
+  }
+}
+
+TEST_CASE("the order is learnt in the first step, the size in the next ones") {
+  if (!enough(2)) return;
+  ranks::folder const files;
+  auto const all = ranks::run(2, [&](int rank) -> std::string {
+    // 12 MiB: sizes of 4, 10 and 25 MiB are tried.
+    std::vector<std::size_t> const sizes(12, std::size_t{1} << 18U);
+    rank_setup r{files / "a", rank, 2, {}, sizes};
+    std::vector<std::size_t> order{3, 1, 0, 2, 11, 10, 9, 8, 4, 5, 6, 7};
+    ww::tensor_list const before{r.reduce.gradients()};
+    std::string text;
+    for (int step = 0; step < 14; ++step) {
+      for (std::size_t const i : order) r.write(r.stream, i);
+      r.reduce.finish(r.stream);
+      if (r.wrong(1.5F) != 0) return "wrong in step " + std::to_string(step);
+      auto const s = r.reduce.statistics();
+      text += std::to_string(s.buckets) + (s.settled ? "! " : " ");
+      if (!(s.exposed_seconds >= 0.0 && s.step_seconds >= 0.0)) text += "times?";
+    }
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      if (before[i].data != r.reduce.gradients()[i].data) return "a gradient has moved";
+    }
+    std::size_t const end = text.find('!');
+    return text.substr(0, 18) + (end == std::string::npos ? "never"
+                                 : end < 25               ? "settled"
+                                                          : "late");
+  });
+  INFO(texts(all));
+  REQUIRE(all[0].text == "3 3 3 2 2 2 1 1 1 settled");
+  REQUIRE(all[1].text == all[0].text);
+}
+
+TEST_CASE("a step with a fixed size is settled behind the first one") {
+  if (!enough(2)) return;
+  ranks::folder const files;
+  auto const all = ranks::run(2, [&](int rank) {
+    rank_setup r{files / "a", rank, 2, ww::gradient_reducer_options{}.bucket_bytes(1 << 20)};
+    r.step(r.stream);
+    auto const s = r.reduce.statistics();
+    return std::to_string(s.buckets) + " " + std::to_string(s.bucket_bytes) + " " +
+           (s.settled ? "settled" : "not");
+  });
+  INFO(texts(all));
+  REQUIRE(all[0].text == "1 1048576 settled");
+}
+
+TEST_CASE("gradients may become ready on several streams") {
+  if (!enough(2)) return;
+  ranks::folder const files;
+  auto const all = ranks::run(2, [&](int rank) -> std::string {
+    rank_setup r{files / "a", rank, 2};
+    std::vector<ww::stream> streams(6);
+    std::mt19937 random{7};
+    for (int step = 0; step < 20; ++step) {
+      for (std::size_t i = 0; i < counts.size(); ++i) {
+        ww::stream const& s = streams[(i + static_cast<std::size_t>(step)) % streams.size()];
+        s.wait(r.stream.ref());
+        r.write(s, i, static_cast<float>(step));
+      }
+      r.reduce.finish(r.stream);
+      if (r.wrong(1.5F * static_cast<float>(step)) != 0)
+        return "wrong in step " + std::to_string(step);
+    }
+    return "right";
+  });
+  INFO(texts(all));
+  for (ranks::result const& one : all) REQUIRE(one.text == "right");
+}
+
+TEST_CASE("two ranks are as one rank that accumulates, and each run has the same bits") {
+  if (!enough(2)) return;
+  ranks::folder const files;
+  constexpr std::size_t n = 4097;
+  auto const value = [](int part, std::size_t i) {
+    return std::sin(static_cast<float>(i) * 0.37F + static_cast<float>(part));
+  };
+  auto const all = ranks::run(2, [&](int rank) -> std::string {
+    rank_setup r{files / "a", rank, 2, {}, {n}};
+    std::vector<float> mine(n), first(n), got(n);
+    for (std::size_t i = 0; i < n; ++i) mine[i] = value(rank, i);
+    for (int run = 0; run < 10; ++run) {
+      void* const data = r.reduce.gradients()[0].data;
+      ww::check(cudaMemcpyAsync(data, mine.data(), n * 4, cudaMemcpyDefault, r.stream.get()),
+                "copy");
+      r.reduce.ready(r.stream, 0);
+      r.reduce.finish(r.stream);
+      ww::check(cudaMemcpyAsync(got.data(), data, n * 4, cudaMemcpyDefault, r.stream.get()),
+                "copy");
+      r.comm.synchronize(r.stream);
+      if (run == 0) first = got;
+      if (std::memcmp(first.data(), got.data(), n * 4) != 0) return "other bits";
+      for (std::size_t i = 0; i < n; ++i) {
+        if (std::abs(got[i] - 0.5F * (value(0, i) + value(1, i))) > 1e-6F) return "not the mean";
+      }
+    }
+    return "same";
+  });
+  INFO(texts(all));
+  for (ranks::result const& one : all) REQUIRE(one.text == "same");
+}
+
+TEST_CASE("misuse is refused, and the ranks hear of it") {
+  if (!enough(2)) return;
+  ranks::folder const files;
+  auto const all = ranks::run(2, [&](int rank) {
+    rank_setup r{files / "a", rank, 2};
+    std::string text;
+    auto const expect = [&](auto const& call) {
+      try {
+        call();
+      } catch (std::exception const& error) {
+        text += std::string{error.what()} + "\n";
+      }
+    };
+    expect([&] { r.reduce.ready(r.stream, 6); });
+    r.reduce.ready(r.stream, 5);
+    expect([&] { r.reduce.ready(r.stream, 5); });
+    if (rank == 1) ::usleep(300000);
+    expect([&] { r.reduce.finish(r.stream); });
+    return text;
+  });
+  INFO(texts(all));
+  REQUIRE(all[0].has("gradient 6; 0 to 6 - 1 are possible"));
+  REQUIRE(all[0].has("gradient 5 is ready already"));
+  REQUIRE(all[0].has("gradient 0 of 6 is not ready (5 are not)"));
+}
+
+TEST_CASE("ranks that differ in sizes are refused") {
+  if (!enough(2)) return;
+  ranks::folder const files;
+  auto const all = ranks::run(2, [&](int rank) {
+    std::vector<std::size_t> const sizes{10, rank == 0 ? std::size_t{20} : std::size_t{21}};
+    rank_setup r{files / "a", rank, 2, {}, sizes};
+    return std::string{"made"};
+  });
+  INFO(texts(all));
+  REQUIRE(all[0].has("rank 1 has other gradients or options than rank 0"));
+  REQUIRE(all[1].has("rank 1 has other gradients or options than rank 0"));
+}
+
+#if WARPWRIGHT_HOST_RUNTIME
+TEST_CASE("nothing waits but finish(), and nothing is copied or allocated") {
+  ranks::folder const files;
+  auto const all = ranks::run(2, [&](int rank) {
+    rank_setup r{files / "a", rank, 2, ww::gradient_reducer_options{}.bucket_bytes(1 << 20)};
+    for (int i = 0; i < 3; ++i) r.step(r.stream);
+    r.comm.synchronize(r.stream);
+    ww::testing::reset_call_counts();
+    r.step(r.stream);
+    std::string text;
+    for (char const* const call : {"ncclAllReduce", "cudaStreamWaitEvent", "cudaMemcpyAsync",
+                                   "cudaMalloc", "cudaStreamSynchronize", "cudaEventSynchronize"}) {
+      text += std::to_string(ww::testing::call_count(call)) + " ";
+    }
+    return text;
+  });
+  INFO(texts(all));
+  REQUIRE(all[0].text == "1 2 0 0 0 0 ");  // the communication for the gradients, finish() for it
+}
+#endif
+
+}  // namespace
