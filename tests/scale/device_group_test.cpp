@@ -12,8 +12,8 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <deque>
-#include <memory>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -48,11 +48,12 @@ double seconds_since(clock_type::time_point begin) {
 
 // Takes `milliseconds` of a stream, of any device.
 void occupy(ww::stream_ref stream, double milliseconds) {
-  auto const sleep = [](void* time) {
-    std::unique_ptr<double> const owned{static_cast<double*>(time)};
-    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(*owned));
+  auto const sleep = [](void* microseconds) {
+    std::this_thread::sleep_for(
+        std::chrono::microseconds{reinterpret_cast<std::intptr_t>(microseconds)});
   };
-  ww::check(cudaLaunchHostFunc(stream.get(), sleep, new double{milliseconds}),
+  auto const microseconds = static_cast<std::intptr_t>(1e3 * milliseconds);
+  ww::check(cudaLaunchHostFunc(stream.get(), sleep, reinterpret_cast<void*>(microseconds)),
             "cudaLaunchHostFunc");
 }
 

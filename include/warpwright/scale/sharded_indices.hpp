@@ -136,7 +136,10 @@ class sharded_indices {
     using reference = std::uint64_t;
 
     constexpr std::uint64_t operator*() const noexcept { return (*range)[k]; }
-    constexpr iterator& operator++() noexcept { return ++k, *this; }
+    constexpr iterator& operator++() noexcept {
+      ++k;
+      return *this;
+    }
     constexpr iterator operator++(int) noexcept { return {range, k++}; }
     constexpr bool operator==(iterator const& other) const noexcept { return k == other.k; }
     constexpr bool operator!=(iterator const& other) const noexcept { return k != other.k; }
