@@ -57,6 +57,19 @@ void occupy(ww::stream_ref stream, double milliseconds) {
             "cudaLaunchHostFunc");
 }
 
+// What a device does, which may take longer than it is to: ns.
+struct sleeper {
+  std::atomic<std::int64_t> busy{0};
+  int milliseconds = 2;
+
+  static void sleep(void* self) {
+    auto& of = *static_cast<sleeper*>(self);
+    auto const begin = clock_type::now();
+    std::this_thread::sleep_for(std::chrono::milliseconds{of.milliseconds});
+    of.busy += (clock_type::now() - begin).count();
+  }
+};
+
 struct fill {
   float* to;
   std::size_t first;
@@ -195,6 +208,35 @@ TEST_CASE("a device that fails rests while others work, and works again") {
   CHECK(alone.run(1.0, [](std::size_t, double) { return 1.0; }) == 0);
 }
 
+TEST_CASE("the first piece of a device and an accident count for little") {
+  device_scheduler s{2, device_schedule::fastest, 1, 8};
+  std::size_t counts[2] = {};
+  auto const split = [&](double first_pace) {
+    s.divide(1000, counts);
+    for (std::size_t i = 0; i < 2; ++i) {
+      s.begin(i, double(counts[i]), 0.0);
+      s.end(i, double(counts[i]), double(counts[i]) * (i == 0 ? first_pace : 1.0), 0.0);
+    }
+    s.divide(1000, counts);
+    return counts[0];
+  };
+  CHECK(split(100.0) < 20);
+  CHECK(split(1.0) == 500);
+  split(1.0);
+  CHECK(split(50.0) > 350);
+  CHECK(split(1.0) > 400);
+}
+
+TEST_CASE("a slow device is tried again, seldom") {
+  simulation s{2, device_schedule::fastest};
+  int slow = 0;
+  for (int k = 0; k < 20000; ++k, s.now += 2.0) {
+    slow += s.run(1.0, [](std::size_t i, double) { return i == 0 ? 1.0 : 100.0; }) == 1 ? 1 : 0;
+  }
+  CHECK(slow > 3);
+  CHECK(slow < 12);
+}
+
 TEST_CASE("a batch is divided by speeds, which may change") {
   device_scheduler s{3, device_schedule::fastest, 2, 8};
   std::size_t counts[3] = {};
@@ -230,24 +272,45 @@ TEST_CASE("a batch is divided by speeds, which may change") {
   CHECK(split(700) > 0.95);
 }
 
-TEST_CASE("two devices of equal speed do twice as much, one of half the speed a half more") {
+TEST_CASE("two devices do the sum of their work, equal or one of half the speed") {
   if (!have(2)) return;
-  for (double const slower : {1.0, 2.0}) {
+  for (int const slower : {1, 2}) {
+    sleeper sleepers[2];
+    sleepers[1].milliseconds *= slower;
     ww::device_group group{ww::device_group_options{}.streams(1)};
     auto const begin = clock_type::now();
-    int const pieces = test_support::sanitized ? 150 : 400;
-    for (int k = 0; k < pieces; ++k) {
-      group.run([&](ww::device_slot& d) { occupy(d.stream, d.index == 1 ? 2.0 * slower : 2.0); });
+    std::size_t const pieces = test_support::sanitized ? 150 : 400;
+    for (std::size_t k = 0; k < pieces; ++k) {
+      group.run([&](ww::device_slot& d) {
+        ww::check(cudaLaunchHostFunc(d.stream, &sleeper::sleep, &sleepers[d.index]),
+                  "cudaLaunchHostFunc");
+      });
     }
     group.wait();
-    double const sum = 1.0 + 1.0 / slower;
-    double const share = pieces * 2e-3 / sum / seconds_since(begin);
+    double const elapsed = 1e9 * seconds_since(begin);
     std::vector<ww::device_load> const loads = group.statistics();
-    CAPTURE(slower, share, loads[0].items_per_second, loads[1].items_per_second);
-    CHECK(share > (test_support::sanitized ? 0.6 : 0.9));
-    CHECK(loads[0].completed + loads[1].completed == static_cast<std::size_t>(pieces));
+    CAPTURE(slower, loads[0].completed, loads[1].completed);
+    for (sleeper const& each : sleepers) {
+      CHECK(static_cast<double>(each.busy) > (test_support::sanitized ? 0.7 : 0.95) * elapsed);
+    }
+    double const ratio = loads[0].items_per_second / loads[1].items_per_second / slower;
+    CHECK(std::fabs(ratio - 1.0) < 0.3);
+    CHECK(loads[0].completed + loads[1].completed == pieces);
     CHECK(loads[0].queued + loads[1].queued + loads[0].failed + loads[1].failed == 0);
   }
+}
+
+TEST_CASE("pieces that run at once are counted once, and a long one does not hold up others") {
+  ww::device_group group{{ww::device_id{0}}, ww::device_group_options{}.max_pieces(3)};
+  for (int k = 0; k < 40; ++k) group.run([](ww::device_slot& d) { occupy(d.stream, 4.0); });
+  group.wait();
+  double const rate = group.statistics()[0].items_per_second;  // two streams: 500
+  CHECK(rate > 300.0);
+  CHECK(rate < 600.0);
+  auto const begin = clock_type::now();
+  group.run([](ww::device_slot& d) { occupy(d.stream, 200.0); });
+  for (int k = 0; k < 3; ++k) group.run([](ww::device_slot& d) { occupy(d.stream, 1.0); });
+  CHECK(seconds_since(begin) < 0.15);
 }
 
 TEST_CASE("a split learns the speeds of the devices") {
@@ -322,14 +385,16 @@ TEST_CASE("a gather waits for what its stream does with the target, and the stre
     ww::for_each_index(d.stream, n, fill{memory.back().data(), first});
   });
   group.wait();
-  occupy(stream, 20.0);
-  ww::for_each_index(stream, 100, fill{all.data(), 1000});  // earlier: overwritten by the gather
-  for (std::size_t i = 0; i < group.size(); ++i) occupy(group.stream(i), 40.0);
-  group.gather(stream, parts, all.data(), results);
-  std::vector<float> copy(100);
-  all.copy_to(stream, copy.data(), copy.size());
-  stream.synchronize();
-  for (std::size_t i = 0; i < 100; ++i) CHECK(copy[i] == static_cast<float>(i));
+  for (bool const late_parts : {false, true}) {
+    occupy(stream, 20.0);
+    ww::for_each_index(stream, 100, fill{all.data(), 1000});  // earlier: overwritten by the gather
+    for (std::size_t i = 0; late_parts && i < group.size(); ++i) occupy(group.stream(i), 40.0);
+    group.gather(stream, parts, all.data(), results);
+    std::vector<float> copy(100);
+    all.copy_to(stream, copy.data(), copy.size());
+    stream.synchronize();
+    for (std::size_t i = 0; i < 100; ++i) CHECK(copy[i] == static_cast<float>(i));
+  }
 }
 
 TEST_CASE("several threads run pieces, and the current device stays") {

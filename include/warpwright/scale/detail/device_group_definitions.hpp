@@ -278,7 +278,6 @@ WARPWRIGHT_INLINE void device_group::wait(source_location where) {
       }
     }
   }
-  reap_all(where);
   if (first != nullptr) std::rethrow_exception(first);
 }
 
