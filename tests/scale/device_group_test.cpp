@@ -57,19 +57,6 @@ void occupy(ww::stream_ref stream, double milliseconds) {
             "cudaLaunchHostFunc");
 }
 
-// What a device does, which may take longer than it is to: ns.
-struct sleeper {
-  std::atomic<std::int64_t> busy{0};
-  int milliseconds = 2;
-
-  static void sleep(void* self) {
-    auto& of = *static_cast<sleeper*>(self);
-    auto const begin = clock_type::now();
-    std::this_thread::sleep_for(std::chrono::milliseconds{of.milliseconds});
-    of.busy += (clock_type::now() - begin).count();
-  }
-};
-
 struct fill {
   float* to;
   std::size_t first;
@@ -208,6 +195,17 @@ TEST_CASE("a device that fails rests while others work, and works again") {
   CHECK(alone.run(1.0, [](std::size_t, double) { return 1.0; }) == 0);
 }
 
+TEST_CASE("a device that has failed gets no part of a batch, unless all have") {
+  device_scheduler s{2, device_schedule::fastest, 1, 8};
+  std::size_t counts[2] = {};
+  for (std::size_t i = 0; i < 2; ++i) {
+    s.begin(i, 1.0, 0.0);
+    s.end(i, 1.0, -1.0, 0.0);
+    s.divide(10, counts);
+    CHECK(counts[i] == (i == 0 ? 0 : 5));
+  }
+}
+
 TEST_CASE("the first piece of a device and an accident count for little") {
   device_scheduler s{2, device_schedule::fastest, 1, 8};
   std::size_t counts[2] = {};
@@ -270,65 +268,6 @@ TEST_CASE("a batch is divided by speeds, which may change") {
   CHECK(tries < 1000000);
   for (int k = 0; k < 3; ++k) split(700);
   CHECK(split(700) > 0.95);
-}
-
-TEST_CASE("two devices do the sum of their work, equal or one of half the speed") {
-  if (!have(2)) return;
-  for (int const slower : {1, 2}) {
-    sleeper sleepers[2];
-    sleepers[1].milliseconds *= slower;
-    ww::device_group group{ww::device_group_options{}.streams(1)};
-    auto const begin = clock_type::now();
-    std::size_t const pieces = test_support::sanitized ? 150 : 400;
-    for (std::size_t k = 0; k < pieces; ++k) {
-      group.run([&](ww::device_slot& d) {
-        ww::check(cudaLaunchHostFunc(d.stream, &sleeper::sleep, &sleepers[d.index]),
-                  "cudaLaunchHostFunc");
-      });
-    }
-    group.wait();
-    double const elapsed = 1e9 * seconds_since(begin);
-    std::vector<ww::device_load> const loads = group.statistics();
-    CAPTURE(slower, loads[0].completed, loads[1].completed);
-    for (sleeper const& each : sleepers) {
-      CHECK(static_cast<double>(each.busy) > (test_support::sanitized ? 0.7 : 0.95) * elapsed);
-    }
-    double const ratio = loads[0].items_per_second / loads[1].items_per_second / slower;
-    CHECK(std::fabs(ratio - 1.0) < 0.3);
-    CHECK(loads[0].completed + loads[1].completed == pieces);
-    CHECK(loads[0].queued + loads[1].queued + loads[0].failed + loads[1].failed == 0);
-  }
-}
-
-TEST_CASE("pieces that run at once are counted once, and a long one does not hold up others") {
-  ww::device_group group{{ww::device_id{0}}, ww::device_group_options{}.max_pieces(3)};
-  for (int k = 0; k < 40; ++k) group.run([](ww::device_slot& d) { occupy(d.stream, 4.0); });
-  group.wait();
-  double const rate = group.statistics()[0].items_per_second;  // two streams: 500
-  CHECK(rate > 300.0);
-  CHECK(rate < 600.0);
-  auto const begin = clock_type::now();
-  group.run([](ww::device_slot& d) { occupy(d.stream, 200.0); });
-  for (int k = 0; k < 3; ++k) group.run([](ww::device_slot& d) { occupy(d.stream, 1.0); });
-  CHECK(seconds_since(begin) < 0.15);
-}
-
-TEST_CASE("a split learns the speeds of the devices") {
-  if (!have(2)) return;
-  ww::device_group group;
-  std::vector<ww::device_part> parts;
-  for (int k = 0; k < 5; ++k) {
-    parts = group.split(60, [&](ww::device_slot& d, std::size_t, std::size_t count) {
-      CHECK(d.stream == group.stream(d.index));
-      occupy(d.stream, (d.index == 1 ? 0.4 : 0.2) * static_cast<double>(count));
-    });
-    group.wait();
-  }
-  REQUIRE(parts.size() == group.size());
-  CHECK(parts[0].first == 0);
-  CHECK(parts[1].first == parts[0].count);
-  CHECK(parts[0].count + parts[1].count == 60);
-  if (!test_support::sanitized) CHECK(std::fabs(double(parts[0].count) - 40.0) < 8.0);
 }
 
 TEST_CASE("the parts of a split are gathered on a device and on the host") {
@@ -504,6 +443,79 @@ TEST_CASE("wrong arguments throw with the remedy") {
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
+// CUDA may call the host functions of all devices one after another.
+// What a device does, which may take longer than it is to: ns.
+struct sleeper {
+  std::atomic<std::int64_t> busy{0};
+  int milliseconds = 2;
+
+  static void sleep(void* self) {
+    auto& of = *static_cast<sleeper*>(self);
+    auto const begin = clock_type::now();
+    std::this_thread::sleep_for(std::chrono::milliseconds{of.milliseconds});
+    of.busy += (clock_type::now() - begin).count();
+  }
+};
+
+TEST_CASE("two devices do the sum of their work, equal or one of half the speed") {
+  if (!have(2)) return;
+  for (int const slower : {1, 2}) {
+    sleeper sleepers[2];
+    sleepers[1].milliseconds *= slower;
+    ww::device_group group{ww::device_group_options{}.streams(1)};
+    auto const begin = clock_type::now();
+    std::size_t const pieces = test_support::sanitized ? 150 : 400;
+    for (std::size_t k = 0; k < pieces; ++k) {
+      group.run([&](ww::device_slot& d) {
+        ww::check(cudaLaunchHostFunc(d.stream, &sleeper::sleep, &sleepers[d.index]),
+                  "cudaLaunchHostFunc");
+      });
+    }
+    group.wait();
+    double const elapsed = 1e9 * seconds_since(begin);
+    std::vector<ww::device_load> const loads = group.statistics();
+    CAPTURE(slower, loads[0].completed, loads[1].completed);
+    for (sleeper const& each : sleepers) {
+      CHECK(static_cast<double>(each.busy) > (test_support::sanitized ? 0.7 : 0.95) * elapsed);
+    }
+    double const ratio = loads[0].items_per_second / loads[1].items_per_second / slower;
+    CHECK(std::fabs(ratio - 1.0) < 0.3);
+    CHECK(loads[0].completed + loads[1].completed == pieces);
+    CHECK(loads[0].queued + loads[1].queued + loads[0].failed + loads[1].failed == 0);
+  }
+}
+
+TEST_CASE("pieces that run at once are counted once, and a long one does not hold up others") {
+  ww::device_group group{{ww::device_id{0}}, ww::device_group_options{}.max_pieces(3)};
+  for (int k = 0; k < 40; ++k) group.run([](ww::device_slot& d) { occupy(d.stream, 4.0); });
+  group.wait();
+  double const rate = group.statistics()[0].items_per_second;  // two streams: 500
+  CHECK(rate > 300.0);
+  CHECK(rate < 600.0);
+  auto const begin = clock_type::now();
+  group.run([](ww::device_slot& d) { occupy(d.stream, 200.0); });
+  for (int k = 0; k < 3; ++k) group.run([](ww::device_slot& d) { occupy(d.stream, 1.0); });
+  CHECK(seconds_since(begin) < 0.15);
+}
+
+TEST_CASE("a split learns the speeds of the devices") {
+  if (!have(2)) return;
+  ww::device_group group;
+  std::vector<ww::device_part> parts;
+  for (int k = 0; k < 5; ++k) {
+    parts = group.split(60, [&](ww::device_slot& d, std::size_t, std::size_t count) {
+      CHECK(d.stream == group.stream(d.index));
+      occupy(d.stream, (d.index == 1 ? 0.4 : 0.2) * static_cast<double>(count));
+    });
+    group.wait();
+  }
+  REQUIRE(parts.size() == group.size());
+  CHECK(parts[0].first == 0);
+  CHECK(parts[1].first == parts[0].count);
+  CHECK(parts[0].count + parts[1].count == 60);
+  if (!test_support::sanitized) CHECK(std::fabs(double(parts[0].count) - 40.0) < 8.0);
+}
+
 TEST_CASE("without a device the error says so") {
   ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_devices(0));
   CHECK_THROWS_WITH(ww::device_group{}, contains("there is no device"));
@@ -518,6 +530,18 @@ TEST_CASE("access between peers is enabled once, unless it is not wanted") {
   ww::device_group const again;  // already enabled
   CHECK(cudaPeekAtLastError() == cudaSuccess);
   CHECK(ww::current_device().value() == 0);
+}
+
+TEST_CASE("events are used again, and a piece takes few calls") {
+  have(1);
+  ww::device_group group{ww::device_group_options{}.max_pieces(2)};
+  auto const piece = [](ww::device_slot& d) { occupy(d.stream, 1.0); };
+  for (int k = 0; k < 8; ++k) group.run(piece);
+  ww::testing::reset_call_counts();
+  for (int k = 0; k < 20; ++k) group.run(piece);
+  CHECK(ww::testing::call_count("cudaEventCreateWithFlags") == 0);
+  CHECK(ww::testing::call_count("cudaEventRecord") == 40);
+  CHECK(ww::testing::call_count("cudaEventElapsedTime") == 40);
 }
 
 TEST_CASE("captures of other threads are not disturbed") {

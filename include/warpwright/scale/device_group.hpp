@@ -97,8 +97,8 @@ std::string to_text(std::vector<device_link> const& links);
 /// @pre What is allocated from its pools is freed before it ends.
 /// **Threads:** any number may call at once, but no function of a piece calls the group.
 /// **Capture:** a function may capture on its stream, and ends that; captures of others are not
-/// disturbed. **Cost:** some five CUDA calls a piece, and for each stream of each device a query.
-/// Access between peers stays enabled.
+/// disturbed. **Cost:** some eight CUDA calls a piece, and for each stream of each device a query;
+/// while a device is full, the caller polls. Access between peers stays enabled.
 class device_group : detail::noncopyable {
  public:
   /// All devices.
