@@ -206,6 +206,18 @@ TEST_CASE("a device that has failed gets no part of a batch, unless all have") {
   }
 }
 
+TEST_CASE("a device that takes longer than it did gets no more, before the piece has ended") {
+  device_scheduler s{2, device_schedule::fastest, 1, 8};
+  for (int k = 0; k < 6; ++k) {
+    s.begin(k % 2 == 0 ? 0 : 1, 1.0, k);
+    s.end(k % 2 == 0 ? 0 : 1, 1.0, 1.0, k + 1.0);
+  }
+  for (int k = 0; k < 8; ++k) s.begin(k % 2 == 0 ? 0 : 1, 1.0, 10.0);
+  for (int k = 1; k < 4; ++k) s.end(1, 1.0, 1.0, 10.0 + k);
+  CHECK(s.take(1.0, 13.1) == 1);
+  CHECK(s.take(1.0, 13.2) == 1);
+}
+
 TEST_CASE("the first piece of a device and an accident count for little") {
   device_scheduler s{2, device_schedule::fastest, 1, 8};
   std::size_t counts[2] = {};
