@@ -152,7 +152,6 @@ class sharded_indices {
 
  private:
   static constexpr std::uint64_t max_count = std::uint64_t{1} << 63U;
-
   constexpr sharded_indices with(std::uint64_t sharded_indices::*value,
                                  std::uint64_t to) const noexcept {
     sharded_indices copy = *this;
