@@ -12,8 +12,8 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <deque>
-#include <memory>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -48,11 +48,12 @@ double seconds_since(clock_type::time_point begin) {
 
 // Takes `milliseconds` of a stream, of any device.
 void occupy(ww::stream_ref stream, double milliseconds) {
-  auto const sleep = [](void* time) {
-    std::unique_ptr<double> const owned{static_cast<double*>(time)};
-    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(*owned));
+  auto const sleep = [](void* microseconds) {
+    std::this_thread::sleep_for(
+        std::chrono::microseconds{reinterpret_cast<std::intptr_t>(microseconds)});
   };
-  ww::check(cudaLaunchHostFunc(stream.get(), sleep, new double{milliseconds}),
+  auto const microseconds = static_cast<std::intptr_t>(1e3 * milliseconds);
+  ww::check(cudaLaunchHostFunc(stream.get(), sleep, reinterpret_cast<void*>(microseconds)),
             "cudaLaunchHostFunc");
 }
 
@@ -194,6 +195,58 @@ TEST_CASE("a device that fails rests while others work, and works again") {
   CHECK(alone.run(1.0, [](std::size_t, double) { return 1.0; }) == 0);
 }
 
+TEST_CASE("a device that has failed gets no part of a batch, unless all have") {
+  device_scheduler s{2, device_schedule::fastest, 1, 8};
+  std::size_t counts[2] = {};
+  for (std::size_t i = 0; i < 2; ++i) {
+    s.begin(i, 1.0, 0.0);
+    s.end(i, 1.0, -1.0, 0.0);
+    s.divide(10, counts);
+    CHECK(counts[i] == (i == 0 ? 0 : 5));
+  }
+}
+
+TEST_CASE("a device that takes longer than it did gets no more, before the piece has ended") {
+  device_scheduler s{2, device_schedule::fastest, 1, 8};
+  for (int k = 0; k < 6; ++k) {
+    s.begin(k % 2 == 0 ? 0 : 1, 1.0, k);
+    s.end(k % 2 == 0 ? 0 : 1, 1.0, 1.0, k + 1.0);
+  }
+  for (int k = 0; k < 8; ++k) s.begin(k % 2 == 0 ? 0 : 1, 1.0, 10.0);
+  for (int k = 1; k < 4; ++k) s.end(1, 1.0, 1.0, 10.0 + k);
+  CHECK(s.take(1.0, 13.1) == 1);
+  CHECK(s.take(1.0, 13.2) == 1);
+}
+
+TEST_CASE("the first piece of a device and an accident count for little") {
+  device_scheduler s{2, device_schedule::fastest, 1, 8};
+  std::size_t counts[2] = {};
+  auto const split = [&](double first_pace) {
+    s.divide(1000, counts);
+    for (std::size_t i = 0; i < 2; ++i) {
+      s.begin(i, double(counts[i]), 0.0);
+      s.end(i, double(counts[i]), double(counts[i]) * (i == 0 ? first_pace : 1.0), 0.0);
+    }
+    s.divide(1000, counts);
+    return counts[0];
+  };
+  CHECK(split(100.0) < 20);
+  CHECK(split(1.0) == 500);
+  split(1.0);
+  CHECK(split(50.0) > 350);
+  CHECK(split(1.0) > 400);
+}
+
+TEST_CASE("a slow device is tried again, seldom") {
+  simulation s{2, device_schedule::fastest};
+  int slow = 0;
+  for (int k = 0; k < 20000; ++k, s.now += 2.0) {
+    slow += s.run(1.0, [](std::size_t i, double) { return i == 0 ? 1.0 : 100.0; }) == 1 ? 1 : 0;
+  }
+  CHECK(slow > 3);
+  CHECK(slow < 12);
+}
+
 TEST_CASE("a batch is divided by speeds, which may change") {
   device_scheduler s{3, device_schedule::fastest, 2, 8};
   std::size_t counts[3] = {};
@@ -227,44 +280,6 @@ TEST_CASE("a batch is divided by speeds, which may change") {
   CHECK(tries < 1000000);
   for (int k = 0; k < 3; ++k) split(700);
   CHECK(split(700) > 0.95);
-}
-
-TEST_CASE("two devices of equal speed do twice as much, one of half the speed a half more") {
-  if (!have(2)) return;
-  for (double const slower : {1.0, 2.0}) {
-    ww::device_group group{ww::device_group_options{}.streams(1)};
-    auto const begin = clock_type::now();
-    int const pieces = test_support::sanitized ? 150 : 400;
-    for (int k = 0; k < pieces; ++k) {
-      group.run([&](ww::device_slot& d) { occupy(d.stream, d.index == 1 ? 2.0 * slower : 2.0); });
-    }
-    group.wait();
-    double const sum = 1.0 + 1.0 / slower;
-    double const share = pieces * 2e-3 / sum / seconds_since(begin);
-    std::vector<ww::device_load> const loads = group.statistics();
-    CAPTURE(slower, share, loads[0].items_per_second, loads[1].items_per_second);
-    CHECK(share > (test_support::sanitized ? 0.6 : 0.9));
-    CHECK(loads[0].completed + loads[1].completed == static_cast<std::size_t>(pieces));
-    CHECK(loads[0].queued + loads[1].queued + loads[0].failed + loads[1].failed == 0);
-  }
-}
-
-TEST_CASE("a split learns the speeds of the devices") {
-  if (!have(2)) return;
-  ww::device_group group;
-  std::vector<ww::device_part> parts;
-  for (int k = 0; k < 5; ++k) {
-    parts = group.split(60, [&](ww::device_slot& d, std::size_t, std::size_t count) {
-      CHECK(d.stream == group.stream(d.index));
-      occupy(d.stream, (d.index == 1 ? 0.4 : 0.2) * static_cast<double>(count));
-    });
-    group.wait();
-  }
-  REQUIRE(parts.size() == group.size());
-  CHECK(parts[0].first == 0);
-  CHECK(parts[1].first == parts[0].count);
-  CHECK(parts[0].count + parts[1].count == 60);
-  if (!test_support::sanitized) CHECK(std::fabs(double(parts[0].count) - 40.0) < 8.0);
 }
 
 TEST_CASE("the parts of a split are gathered on a device and on the host") {
@@ -321,14 +336,16 @@ TEST_CASE("a gather waits for what its stream does with the target, and the stre
     ww::for_each_index(d.stream, n, fill{memory.back().data(), first});
   });
   group.wait();
-  occupy(stream, 20.0);
-  ww::for_each_index(stream, 100, fill{all.data(), 1000});  // earlier: overwritten by the gather
-  for (std::size_t i = 0; i < group.size(); ++i) occupy(group.stream(i), 40.0);
-  group.gather(stream, parts, all.data(), results);
-  std::vector<float> copy(100);
-  all.copy_to(stream, copy.data(), copy.size());
-  stream.synchronize();
-  for (std::size_t i = 0; i < 100; ++i) CHECK(copy[i] == static_cast<float>(i));
+  for (bool const late_parts : {false, true}) {
+    occupy(stream, 20.0);
+    ww::for_each_index(stream, 100, fill{all.data(), 1000});  // earlier: overwritten by the gather
+    for (std::size_t i = 0; late_parts && i < group.size(); ++i) occupy(group.stream(i), 40.0);
+    group.gather(stream, parts, all.data(), results);
+    std::vector<float> copy(100);
+    all.copy_to(stream, copy.data(), copy.size());
+    stream.synchronize();
+    for (std::size_t i = 0; i < 100; ++i) CHECK(copy[i] == static_cast<float>(i));
+  }
 }
 
 TEST_CASE("several threads run pieces, and the current device stays") {
@@ -438,6 +455,82 @@ TEST_CASE("wrong arguments throw with the remedy") {
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
+// CUDA may call the host functions of all devices one after another.
+// What a device does, which may take longer than it is to: ns.
+struct sleeper {
+  std::atomic<std::int64_t> busy{0};
+  int milliseconds = 2;
+
+  static void sleep(void* self) {
+    auto& of = *static_cast<sleeper*>(self);
+    auto const begin = clock_type::now();
+    std::this_thread::sleep_for(std::chrono::milliseconds{of.milliseconds});
+    of.busy += (clock_type::now() - begin).count();
+  }
+};
+
+TEST_CASE("two devices do the sum of their work, equal or one of half the speed") {
+  if (!have(2)) return;
+  for (int const slower : {1, 2}) {
+    sleeper sleepers[2];
+    sleepers[1].milliseconds *= slower;
+    ww::device_group group{ww::device_group_options{}.streams(1)};
+    auto const begin = clock_type::now();
+    std::size_t const pieces = test_support::sanitized ? 150 : 400;
+    for (std::size_t k = 0; k < pieces; ++k) {
+      group.run([&](ww::device_slot& d) {
+        ww::check(cudaLaunchHostFunc(d.stream, &sleeper::sleep, &sleepers[d.index]),
+                  "cudaLaunchHostFunc");
+      });
+    }
+    group.wait();
+    double const elapsed = 1e9 * seconds_since(begin);
+    std::vector<ww::device_load> const loads = group.statistics();
+    CAPTURE(slower, loads[0].completed, loads[1].completed);
+    for (sleeper const& each : sleepers) {
+      CHECK(static_cast<double>(each.busy) > (test_support::sanitized ? 0.7 : 0.95) * elapsed);
+    }
+    double const first = static_cast<double>(loads[0].completed) / static_cast<double>(pieces);
+    CHECK(std::fabs(first - slower / (1.0 + slower)) < 0.08);
+    CHECK(loads[0].completed + loads[1].completed == pieces);
+    CHECK(loads[0].queued + loads[1].queued + loads[0].failed + loads[1].failed == 0);
+  }
+}
+
+TEST_CASE("pieces that run at once are counted once, and a long one does not hold up others") {
+  ww::device_group group{{ww::device_id{0}}, ww::device_group_options{}.max_pieces(3)};
+  double share = 0.0;  // of the pieces of a wall clock's second; without that, 0.5
+  for (int attempt = 0; attempt < 5 && std::fabs(share - 1.0) > 0.25; ++attempt) {
+    auto const start = clock_type::now();
+    for (int k = 0; k < 40; ++k) group.run([](ww::device_slot& d) { occupy(d.stream, 4.0); });
+    group.wait();
+    share = group.statistics()[0].items_per_second * seconds_since(start) / 40.0;
+  }
+  CHECK(std::fabs(share - 1.0) <= 0.25);
+  auto const begin = clock_type::now();
+  group.run([](ww::device_slot& d) { occupy(d.stream, 200.0); });
+  for (int k = 0; k < 3; ++k) group.run([](ww::device_slot& d) { occupy(d.stream, 1.0); });
+  CHECK(seconds_since(begin) < 0.15);
+}
+
+TEST_CASE("a split learns the speeds of the devices") {
+  if (!have(2)) return;
+  ww::device_group group;
+  std::vector<ww::device_part> parts;
+  for (int k = 0; k < 5; ++k) {
+    parts = group.split(60, [&](ww::device_slot& d, std::size_t, std::size_t count) {
+      CHECK(d.stream == group.stream(d.index));
+      occupy(d.stream, (d.index == 1 ? 0.4 : 0.2) * static_cast<double>(count));
+    });
+    group.wait();
+  }
+  REQUIRE(parts.size() == group.size());
+  CHECK(parts[0].first == 0);
+  CHECK(parts[1].first == parts[0].count);
+  CHECK(parts[0].count + parts[1].count == 60);
+  if (!test_support::sanitized) CHECK(std::fabs(double(parts[0].count) - 40.0) < 8.0);
+}
+
 TEST_CASE("without a device the error says so") {
   ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_devices(0));
   CHECK_THROWS_WITH(ww::device_group{}, contains("there is no device"));
@@ -452,6 +545,18 @@ TEST_CASE("access between peers is enabled once, unless it is not wanted") {
   ww::device_group const again;  // already enabled
   CHECK(cudaPeekAtLastError() == cudaSuccess);
   CHECK(ww::current_device().value() == 0);
+}
+
+TEST_CASE("events are used again, and a piece takes few calls") {
+  have(1);
+  ww::device_group group{ww::device_group_options{}.max_pieces(2)};
+  auto const piece = [](ww::device_slot& d) { occupy(d.stream, 1.0); };
+  for (int k = 0; k < 8; ++k) group.run(piece);
+  ww::testing::reset_call_counts();
+  for (int k = 0; k < 20; ++k) group.run(piece);
+  CHECK(ww::testing::call_count("cudaEventCreateWithFlags") == 0);
+  CHECK(ww::testing::call_count("cudaEventRecord") == 40);
+  CHECK(ww::testing::call_count("cudaEventElapsedTime") <= 44);
 }
 
 TEST_CASE("captures of other threads are not disturbed") {

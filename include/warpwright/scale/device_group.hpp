@@ -5,9 +5,7 @@
 //
 //   ww::device_group group;
 //   group.run([&](ww::device_slot& d) { infer(d.stream, model[d.index], request); });  // one has
-//   it
-//
-//   auto const parts = group.split(items, [&](ww::device_slot& d, std::size_t first,
+//   it auto const parts = group.split(items, [&](ww::device_slot& d, std::size_t first,
 //                                             std::size_t count) { ... });          // all share it
 //   group.gather(stream, parts, target, results);
 #pragma once
@@ -44,14 +42,13 @@ class device_group_options
   constexpr self schedule(device_schedule rule) const { return with(&values::schedule, rule); }
   /// @param n  of each device, for run(), at least 1; default: 2
   constexpr self streams(unsigned n) const { return with(&values::streams, n); }
-  /// How many pieces of a device may be queued or run; more of them wait. With too few a device is
-  /// idle between two, with too many the choice is made before speeds are known.
-  /// @param n  at least 1; default: 8
+  /// @param n  pieces of a device that may be queued or run, while others wait, at least 1;
+  /// default:
+  ///   8. With few a device is idle between two, with many they are queued before speeds are known
   constexpr self max_pieces(unsigned n) const { return with(&values::max_pieces, n); }
   /// @param on  whether devices may access each other's memory of cudaMalloc; default: on
   constexpr self peer_access(bool on) const { return with(&values::peer_access, on); }
-  /// @param options  of each device's pool. Memory that other devices access is of
-  ///   memory_source::cuda_malloc
+  /// @param options  of each pool. Other devices access memory of memory_source::cuda_malloc alone
   constexpr self pool(memory_pool_options const& options) const {
     return with(&values::pool, options);
   }
@@ -72,12 +69,12 @@ struct device_part {
   std::size_t count = 0;  ///< of items; may be 0
 };
 
-/// What a device has done in a group.
+/// What a device has done in a group, in pieces of work.
 struct device_load {
   device_id device{0};
-  std::size_t completed = 0;      ///< pieces of work
-  std::size_t failed = 0;         ///< pieces whose function threw, or CUDA failed
-  std::size_t queued = 0;         ///< pieces not completed
+  std::size_t completed = 0;
+  std::size_t failed = 0;  ///< their function threw, or CUDA failed
+  std::size_t queued = 0;
   double items_per_second = 0.0;  ///< as measured; 0: not known yet
 };
 
@@ -97,17 +94,16 @@ std::string to_text(std::vector<device_link> const& links);
 /// work. Pieces are timed by events: nothing is to be known of the devices' speeds, which may
 /// change. A device whose pieces fail gets fewer while others can have them.
 ///
-/// @pre What is allocated from its pools is freed before it ends, and behind the work that uses it.
-/// Access between peers stays enabled, as others may use it.
+/// @pre What is allocated from its pools is freed before it ends.
 /// **Threads:** any number may call at once, but no function of a piece calls the group.
-/// **Capture:** a function may capture on its stream, and end that; other captures of the process
-/// are not disturbed. **Cost:** run() takes some five CUDA calls, and a query of an event for each
-/// stream of each device; it creates events only where more pieces than ever are queued.
+/// **Capture:** a function may capture on its stream, and ends that; captures of others are not
+/// disturbed. **Cost:** some eight CUDA calls a piece, and for each stream of each device a query;
+/// while a device is full, the caller polls. Access between peers stays enabled.
 class device_group : detail::noncopyable {
  public:
   /// All devices.
-  /// @throws std::invalid_argument  if there is none, or for an option out of range
-  /// @throws cuda_error, std::bad_alloc, out_of_memory  when a pool or a stream cannot be created
+  /// @throws std::invalid_argument  if there is none, and for an option out of range
+  /// @throws cuda_error, std::bad_alloc  when a pool or a stream cannot be created
   explicit device_group(device_group_options const& options = {},
                         source_location where = source_location::current());
   /// @param devices  each once

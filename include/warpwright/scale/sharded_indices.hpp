@@ -136,7 +136,10 @@ class sharded_indices {
     using reference = std::uint64_t;
 
     constexpr std::uint64_t operator*() const noexcept { return (*range)[k]; }
-    constexpr iterator& operator++() noexcept { return ++k, *this; }
+    constexpr iterator& operator++() noexcept {
+      ++k;
+      return *this;
+    }
     constexpr iterator operator++(int) noexcept { return {range, k++}; }
     constexpr bool operator==(iterator const& other) const noexcept { return k == other.k; }
     constexpr bool operator!=(iterator const& other) const noexcept { return k != other.k; }
@@ -149,7 +152,6 @@ class sharded_indices {
 
  private:
   static constexpr std::uint64_t max_count = std::uint64_t{1} << 63U;
-
   constexpr sharded_indices with(std::uint64_t sharded_indices::*value,
                                  std::uint64_t to) const noexcept {
     sharded_indices copy = *this;

@@ -149,7 +149,7 @@ WARPWRIGHT_INLINE void device_group::reap(std::size_t index) noexcept {
     if (status == cudaSuccess && m.has_last) {
       status = cudaEventElapsedTime(&since, m.last.get(), p.end.get());
     }
-    double const ran = since < taken ? double{since} : double{taken};
+    double const ran = static_cast<double>(since < taken ? since : taken);
     double const seconds = detail::discard(status) != cudaSuccess ? -1.0
                            : ran > 0.0                            ? 1e-3 * ran
                                                                   : 0.0;
@@ -278,7 +278,6 @@ WARPWRIGHT_INLINE void device_group::wait(source_location where) {
       }
     }
   }
-  reap_all(where);
   if (first != nullptr) std::rethrow_exception(first);
 }
 

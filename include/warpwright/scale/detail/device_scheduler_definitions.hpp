@@ -75,7 +75,6 @@ WARPWRIGHT_INLINE void device_scheduler::end(std::size_t index, double items, do
     return;
   }
   ++d.completed;
-  d.resting = 0.0;
   d.failed_in_turn = 0;
   d.new_items += items;
   d.new_seconds += seconds;
