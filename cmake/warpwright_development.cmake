@@ -81,7 +81,7 @@ if(WARPWRIGHT_LLD AND WARPWRIGHT_RUNTIME STREQUAL "host")
   target_link_options(warpwright_dev_flags INTERFACE -fuse-ld=lld)
 endif()
 # The sanitizers must see the host runtime too, and the compiled library.
-foreach(library IN ITEMS warpwright_host_runtime warpwright_compiled_cuda warpwright_compiled_host)
+foreach(library IN ITEMS warpwright_host_runtime warpwright_host_nccl warpwright_compiled_cuda warpwright_compiled_host)
   if(TARGET ${library})
     target_link_libraries(${library} PRIVATE $<BUILD_INTERFACE:warpwright_dev_flags>)
   endif()

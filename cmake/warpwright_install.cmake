@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# The installed package: headers, the sources of the host runtime and of warpwright::compiled (compiled
+# The installed package: headers, the sources of the host runtime, host NCCL and warpwright::compiled (compiled
 # in the consumer's build, so that the package itself holds no machine code), and find_package files.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
@@ -13,7 +13,7 @@ install(
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILES_MATCHING
   PATTERN "*.hpp")
-install(DIRECTORY src/compiled src/host_runtime DESTINATION "${CMAKE_INSTALL_DATADIR}/warpwright/src")
+install(DIRECTORY src/compiled src/host_nccl src/host_runtime DESTINATION "${CMAKE_INSTALL_DATADIR}/warpwright/src")
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATADIR}/warpwright")
 install(
   TARGETS warpwright

@@ -28,6 +28,11 @@ struct warpwright_host_kernel {
 /// cudaLaunchKernel does.
 cudaError_t warpwrightHostLaunchKernel(warpwright_host_kernel const* kernel, cudaStream_t stream);
 
+/// Counts a call of a library above the runtime, such as the host NCCL, and applies the fault plan.
+/// @param name  lives as long as the process
+/// @return the error that the call must return
+cudaError_t warpwrightHostCountCall(char const* name);
+
 /// What cudaGraphSetConditional is to a kernel: sets the value of a conditional handle.
 void warpwrightHostSetConditional(unsigned long long handle, unsigned value);
 }
