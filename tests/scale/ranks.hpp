@@ -125,7 +125,11 @@ std::vector<result> run(int count, F function, Meanwhile meanwhile) {
       ::setenv("WARPWRIGHT_TEST_RANK", std::to_string(rank).c_str(), 1);
       ::setenv("WARPWRIGHT_TEST_CALL", std::to_string(calls).c_str(), 1);
       ::setenv("WARPWRIGHT_TEST_PIPE", std::to_string(ends[1]).c_str(), 1);
-      std::string const name = Catch::getResultCapture().getCurrentTestName();
+      std::string name;
+      for (char const c : Catch::getResultCapture().getCurrentTestName()) {
+        if (c == ',') name += '\\';  // else it separates names
+        name += c;
+      }
       ::execl("/proc/self/exe", "rank", name.c_str(), nullptr);
       ::_exit(127);
 #endif

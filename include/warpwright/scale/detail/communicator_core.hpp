@@ -85,6 +85,7 @@ class communicator_core final : public store_events, noncopyable {
 
   void describe(rank_state& state) noexcept override;
   void lost(char const* report, std::int32_t const* ranks, std::size_t count) noexcept override;
+  void end_calls() noexcept override { abort_nccl(); }
   void left(std::uint64_t called) noexcept override;
   void tick() noexcept override;
 

@@ -222,12 +222,12 @@ inline void communicator_core::run(stream_ref stream, collective_call about,
                                    function_ref<nccl_call> call, char const* name,
                                    source_location where) {
   if (values_.checked) check_same(about, where);
+  bool counts = about.operation < collective::send;
   ncclResult_t result;
   {
     unique_lock<mutex> const lock{calls_};
     if (is_lost() || comm_ == nullptr) throw_lost(where);
     bool const captures = is_capturing(stream, where);
-    bool const counts = about.operation < collective::send;
     if (captures) {
       retain_graph(stream, where);
       if (hook_ != nullptr && counts) hook_->calls(stream, where);
@@ -241,15 +241,17 @@ inline void communicator_core::run(stream_ref stream, collective_call about,
       called_.store(number, memory_order::release);
     }
     result = call(comm_, stream.get());
-    if (hook_ != nullptr && counts) {
-      if (group_depth_ > 0) {
-        pending_.push_back({stream, about});
-      } else if (result == ncclSuccess) {
-        hook_->called(stream, about, where);
-      }
+    counts = counts && hook_ != nullptr;
+    if (counts && group_depth_ > 0) {
+      pending_.push_back({stream, about});
+      counts = false;
     }
   }
+  // The first calls are made by a thread of NCCL's, which connects the ranks before.
   if (result != ncclSuccess) settle(result, name, where);
+  if (!counts) return;
+  unique_lock<mutex> const lock{calls_};
+  if (hook_ != nullptr) hook_->called(stream, about, where);
 }
 
 WARPWRIGHT_COLD inline void communicator_core::begin_group(source_location where) {
@@ -264,19 +266,16 @@ WARPWRIGHT_COLD inline void communicator_core::end_group(bool quietly, source_lo
   {
     unique_lock<mutex> const lock{calls_};
     result = ncclGroupEnd();
-    if (--group_depth_ == 0) {
-      for (pending_call const& p : pending_) {
-        if (hook_ != nullptr && result == ncclSuccess && !quietly)
-          hook_->called(p.stream, p.call, where);
-      }
-      pending_.clear();
-    }
+    --group_depth_;
   }
-  if (quietly) {
-    client_->fail("has left a group of collectives by an exception");
-  } else if (result != ncclSuccess) {
-    settle(result, "ncclGroupEnd", where);
+  if (quietly) client_->fail("has left a group of collectives by an exception");
+  if (result != ncclSuccess && !quietly) settle(result, "ncclGroupEnd", where);
+  unique_lock<mutex> const lock{calls_};
+  if (group_depth_ != 0) return;
+  for (pending_call const& p : pending_) {
+    if (hook_ != nullptr && !quietly) hook_->called(p.stream, p.call, where);
   }
+  pending_.clear();
 }
 
 // Makes the graph that is being captured tell when it is destroyed.
@@ -402,7 +401,6 @@ WARPWRIGHT_COLD inline void communicator_core::lost(char const* report, std::int
   } catch (...) {  // no memory: the text has them
   }
   lost_.store(true, memory_order::release);
-  abort_nccl();
 }
 
 WARPWRIGHT_COLD inline void communicator_core::left(std::uint64_t called) noexcept {

@@ -151,6 +151,8 @@ class store_events {
   virtual void describe(rank_state& state) noexcept = 0;
   /// @param ranks  that are lost, of the current group
   virtual void lost(char const* report, std::int32_t const* ranks, std::size_t count) noexcept = 0;
+  /// Behind lost(): ends the collectives under way.
+  virtual void end_calls() noexcept = 0;
   /// Another rank has ended in good order. @param called  its last collective
   virtual void left(std::uint64_t called) noexcept = 0;
   virtual void tick() noexcept = 0;
@@ -211,6 +213,7 @@ class store_client : noncopyable {
   void run() noexcept;
   void listen();
   void store_lost(char const* how);
+  void lose(char const* report, std::int32_t const* ranks, std::size_t count);
   [[nodiscard]] bool send(message_kind kind, std::uint64_t value, void const* data,
                           std::size_t bytes) noexcept;
   void handle(message_header const& header, char const* payload);
@@ -229,7 +232,7 @@ class store_client : noncopyable {
   std::uint64_t mail_number_ = 0;
   std::uint64_t exchanges_ = 0;  // that this rank has begun in the group
   atomic<std::uint64_t> group_number_;
-  atomic<bool> lost_, stop_, store_ended_;
+  atomic<bool> losing_, lost_, stop_, store_ended_;
   atomic<int> newcomers_;
   bool rank_0_left_ = false;
   rank_state sent_{};

@@ -241,9 +241,19 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::run() noexcept {
   }
 }
 
+// In this order: who waits here looks at what the communicator knows.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::lose(char const* report,
+                                                          std::int32_t const* ranks,
+                                                          std::size_t count) {
+  events_->lost(report, ranks, count);
+  lost_.store(true, memory_order::release);
+  changed_.notify();
+  events_->end_calls();
+}
+
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::store_lost(char const* how) {
   if (store_ended_.exchange(true, memory_order::acq_rel)) return;
-  if (!lost_.exchange(true, memory_order::acq_rel)) {
+  if (!losing_.exchange(true, memory_order::acq_rel)) {
     std::int32_t const rank = 0;
     rank_state state{};
     events_->describe(state);
@@ -251,7 +261,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::store_lost(char const* how)
     if (state.waits.number != 0) {
       report += text{"; rank "} + group_.rank + " waits in " + call_text(state.waits);
     }
-    events_->lost(report.c_str(), &rank, 1);
+    lose(report.c_str(), &rank, 1);
   }
   changed_.notify();
 }
@@ -286,13 +296,14 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::handle(message_header const
     events_->left(header.value);
   } else if (header.kind == message_kind::lost) {
     std::size_t const text_at = header.value * sizeof(std::int32_t);
-    if (text_at >= header.bytes || lost_.exchange(true, memory_order::acq_rel)) return;
+    if (text_at >= header.bytes || losing_.exchange(true, memory_order::acq_rel)) return;
     array<std::int32_t> ranks(header.value);
     if (text_at != 0) std::memcpy(ranks.begin(), payload, text_at);
-    events_->lost(payload + text_at, ranks.begin(), ranks.size());
+    lose(payload + text_at, ranks.begin(), ranks.size());
   } else if (header.kind == message_kind::group) {
     read_group(payload, header.bytes);
     lost_.store(false, memory_order::release);
+    losing_.store(false, memory_order::release);
   }
 }
 
