@@ -8,23 +8,12 @@
 #include <cuda_runtime_api.h>
 #include <limits.h>
 #include <stddef.h>
-<<<<<<< HEAD
-
-#define NCCL_MAJOR 2
-#define NCCL_MINOR 28
-#define NCCL_PATCH 9
-#define NCCL_SUFFIX ""
-#define NCCL_VERSION_CODE 22809
-#define NCCL_VERSION(X, Y, Z) \
-  ((X) > 2 || (Y) > 8 ? (X)*10000 + (Y)*100 + (Z) : (X)*1000 + (Y)*100 + (Z))
-=======
 /* clang-format off */
 #define NCCL_MAJOR 2
 #define NCCL_MINOR 28
 #define NCCL_PATCH 9
 #define NCCL_VERSION_CODE 22809
 #define NCCL_VERSION(X, Y, Z) ((X) > 2 || (Y) > 8 ? (X)*10000 + (Y)*100 + (Z) : (X)*1000 + (Y)*100 + (Z))
->>>>>>> host_nccl
 #define NCCL_UNIQUE_ID_BYTES 128
 #define NCCL_COMM_NULL NULL
 #define NCCL_CONFIG_UNDEF_INT INT_MIN
@@ -36,48 +25,25 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-<<<<<<< HEAD
-
-typedef struct ncclComm* ncclComm_t;
-typedef struct ncclWindow_vidmem* ncclWindow_t;
-typedef struct {
-  char internal[NCCL_UNIQUE_ID_BYTES];
-} ncclUniqueId;
-
-/* clang-format off */
-=======
 typedef struct ncclComm* ncclComm_t;
 typedef struct ncclWindow_vidmem* ncclWindow_t;
 typedef struct { char internal[NCCL_UNIQUE_ID_BYTES]; } ncclUniqueId;
->>>>>>> host_nccl
 typedef enum {
   ncclSuccess = 0, ncclUnhandledCudaError = 1, ncclSystemError = 2, ncclInternalError = 3,
   ncclInvalidArgument = 4, ncclInvalidUsage = 5, ncclRemoteError = 6, ncclInProgress = 7,
   ncclNumResults = 8
 } ncclResult_t;
-<<<<<<< HEAD
-
-=======
->>>>>>> host_nccl
 typedef enum { ncclNumOps_dummy = 5 } ncclRedOp_dummy_t;
 typedef enum {
   ncclSum = 0, ncclProd = 1, ncclMax = 2, ncclMin = 3, ncclAvg = 4, ncclNumOps = 5,
   ncclMaxRedOp = 0x7fffffff >> (32 - 8 * sizeof(ncclRedOp_dummy_t))
 } ncclRedOp_t;
-<<<<<<< HEAD
-
-=======
->>>>>>> host_nccl
 typedef enum {
   ncclInt8 = 0, ncclChar = 0, ncclUint8 = 1, ncclInt32 = 2, ncclInt = 2, ncclUint32 = 3,
   ncclInt64 = 4, ncclUint64 = 5, ncclFloat16 = 6, ncclHalf = 6, ncclFloat32 = 7, ncclFloat = 7,
   ncclFloat64 = 8, ncclDouble = 8, ncclBfloat16 = 9, ncclFloat8e4m3 = 10, ncclFloat8e5m2 = 11,
   ncclNumTypes = 12
 } ncclDataType_t;
-<<<<<<< HEAD
-
-=======
->>>>>>> host_nccl
 /* The host NCCL reads `blocking` only. */
 typedef struct ncclConfig_v22800 {
   size_t size;
@@ -88,28 +54,11 @@ typedef struct ncclConfig_v22800 {
   const char* commName;
   int collnetEnable, CTAPolicy, shrinkShare, nvlsCTAs, nChannelsPerNetPeer, nvlinkCentricSched;
 } ncclConfig_t;
-<<<<<<< HEAD
-
-=======
->>>>>>> host_nccl
 #define NCCL_CONFIG_INITIALIZER {sizeof(ncclConfig_t), 0xcafebeef, NCCL_VERSION_CODE, \
   NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, \
   NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, \
   NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, \
   NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT}
-<<<<<<< HEAD
-/* clang-format on */
-
-ncclResult_t ncclGetVersion(int* version);
-char const* ncclGetErrorString(ncclResult_t result);
-char const* ncclGetLastError(ncclComm_t comm);
-
-ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
-ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank);
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank,
-                                    ncclConfig_t* config);
-ncclResult_t ncclCommInitAll(ncclComm_t* comms, int ndev, int const* devlist);
-=======
 
 ncclResult_t ncclGetVersion(int* version);
 const char* ncclGetErrorString(ncclResult_t result);
@@ -118,7 +67,6 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t* config);
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int ndev, const int* devlist);
->>>>>>> host_nccl
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
@@ -126,43 +74,10 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
 ncclResult_t ncclCommCount(const ncclComm_t comm, int* count);
 ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device);
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank);
-<<<<<<< HEAD
-
-=======
->>>>>>> host_nccl
 ncclResult_t ncclMemAlloc(void** memory, size_t bytes);
 ncclResult_t ncclMemFree(void* memory);
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buffer, size_t bytes, void** handle);
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle);
-<<<<<<< HEAD
-ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t bytes,
-                                    ncclWindow_t* window, int flags);
-ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window);
-
-ncclResult_t ncclAllReduce(void const* send, void* receive, size_t count, ncclDataType_t type,
-                           ncclRedOp_t reduction, ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclReduce(void const* send, void* receive, size_t count, ncclDataType_t type,
-                        ncclRedOp_t reduction, int root, ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclReduceScatter(void const* send, void* receive, size_t count, ncclDataType_t type,
-                               ncclRedOp_t reduction, ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclAllGather(void const* send, void* receive, size_t count, ncclDataType_t type,
-                           ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclBroadcast(void const* send, void* receive, size_t count, ncclDataType_t type,
-                           int root, ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclBcast(void* buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                       cudaStream_t stream);
-ncclResult_t ncclSend(void const* send, size_t count, ncclDataType_t type, int peer,
-                      ncclComm_t comm, cudaStream_t stream);
-ncclResult_t ncclRecv(void* receive, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t stream);
-ncclResult_t ncclGroupStart(void);
-ncclResult_t ncclGroupEnd(void);
-
-#ifdef __cplusplus
-}
-#endif
-
-=======
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t bytes, ncclWindow_t* window, int flags);
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window);
 ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t type,
@@ -184,5 +99,4 @@ ncclResult_t ncclGroupEnd(void);
 #ifdef __cplusplus
 }
 #endif
->>>>>>> host_nccl
 #endif
