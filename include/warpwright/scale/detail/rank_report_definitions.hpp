@@ -47,11 +47,6 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE text process_text(rank_process const& p) {
   return text{"rank "} + p.rank + " (host " + p.host + ", pid " + p.pid + ")";
 }
 
-inline bool same_call(collective_call const& a, collective_call const& b) noexcept {
-  return a.operation == b.operation && a.count == b.count && a.type == b.type &&
-         a.reduction == b.reduction && a.root == b.root;
-}
-
 WARPWRIGHT_COLD WARPWRIGHT_INLINE text store_server::missing_text() const {
   array<int> missing;
   array<int> come;

@@ -140,6 +140,17 @@ class store_server : noncopyable {
   atomic<bool> stop_;
 };
 
+inline bool same_call(collective_call const& a, collective_call const& b) noexcept {
+  return a.operation == b.operation && a.count == b.count && a.type == b.type &&
+         a.reduction == b.reduction && a.root == b.root;
+}
+
+inline std::uint64_t nonce_of(std::string const& text) noexcept {  // FNV-1a
+  std::uint64_t hash = 14695981039346656037U;
+  for (char const c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  return hash;
+}
+
 [[nodiscard]] char const* collective_name(collective operation) noexcept;
 [[nodiscard]] text call_text(collective_call const& call);
 [[nodiscard]] text process_text(rank_process const& p);

@@ -17,12 +17,6 @@ WARPWRIGHT_BEGIN_DEFINITIONS
 
 namespace detail {
 
-inline std::uint64_t nonce_of(std::string const& text) noexcept {  // FNV-1a
-  std::uint64_t hash = 14695981039346656037U;
-  for (char const c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
-  return hash;
-}
-
 // @return whether the store there is that of this run; otherwise the problem, of which a later
 //   attempt may be free
 WARPWRIGHT_COLD WARPWRIGHT_INLINE bool store_client::try_store(store_place const& place, int port,
