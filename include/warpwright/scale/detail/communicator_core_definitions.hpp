@@ -160,9 +160,9 @@ WARPWRIGHT_COLD inline ncclResult_t communicator_core::wait_while_in_progress(
 WARPWRIGHT_COLD inline void communicator_core::settle(ncclResult_t result, char const* name,
                                                       source_location where) {
   if (result == ncclInProgress) result = wait_while_in_progress(values_.deadline);
-  // Where another rank has ended NCCL may know it before the store.
+  // Where another rank has ended NCCL may know it before the store, which knows which.
   bool const by_other = result == ncclRemoteError || result == ncclSystemError;
-  for (int i = 0; i < 100 && by_other && !is_lost(); ++i) sleep_nanoseconds(10 * milliseconds);
+  for (int i = 0; i < 200 && by_other && !is_lost(); ++i) sleep_nanoseconds(10 * milliseconds);
   if (is_lost()) throw_lost(where);
   if (result == ncclSuccess) return;
   text problem = text{name} + ": ";
@@ -173,7 +173,9 @@ WARPWRIGHT_COLD inline void communicator_core::settle(ncclResult_t result, char 
     problem += text{ncclGetErrorString(result)} + ": " + ncclGetLastError(comm_);
   }
   client_->fail(text{"has failed in "} + problem);
-  throw_communicator_error(text{"rank "} + rank() + ": " + problem, where);
+  text const all = text{where.file(), where.line()} + ": rank " + rank() + ": " + problem;
+  if (result == ncclRemoteError) throw rank_lost{all.c_str(), {}};
+  throw communicator_error{all.c_str()};
 }
 
 WARPWRIGHT_COLD inline void communicator_core::close_nccl() noexcept {

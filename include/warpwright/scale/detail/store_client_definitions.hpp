@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 WARPWRIGHT_BEGIN_DEFINITIONS
@@ -135,6 +136,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE store_client::store_client(store_place const& 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE store_client::~store_client() {
   stop_.store(true, memory_order::release);
   thread_.join();
+  close_when_read(socket_, monotonic_after(0.5));
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::read_group(char const* payload,
@@ -313,6 +315,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::listen() {
       changed_.notify();
     }
     if (!open) {
+      static_cast<void>(::shutdown(socket_.get(), SHUT_RDWR));  // the store waits for it
       if (rank_0_left_) {
         store_ended_.store(true, memory_order::release);
         changed_.notify();

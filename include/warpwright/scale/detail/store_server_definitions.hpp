@@ -42,7 +42,12 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE store_server::~store_server() {
   stop_.store(true, memory_order::release);
   static_cast<void>(::send(wake_.get(), "", 1, MSG_NOSIGNAL));
   thread_.join();
-  for (member* m : members_) delete m;
+  std::uint64_t const until = monotonic_after(0.5);
+  for (member* m : members_) static_cast<void>(::shutdown(m->socket.get(), SHUT_WR));
+  for (member* m : members_) {
+    if (m->socket.valid()) close_when_read(m->socket, until);
+    delete m;
+  }
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::run() noexcept {

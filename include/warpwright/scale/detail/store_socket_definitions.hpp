@@ -90,6 +90,16 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE bool send_message(int descriptor, message_head
   return true;
 }
 
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void close_when_read(socket_handle& socket,
+                                                       std::uint64_t until) noexcept {
+  char unread[4096];
+  static_cast<void>(::shutdown(socket.get(), SHUT_WR));
+  while (wait_for_socket(socket.get(), false, until)) {
+    if (::recv(socket.get(), unread, sizeof unread, MSG_DONTWAIT) <= 0) break;
+  }
+  socket = socket_handle{};
+}
+
 /// The addresses of a host and a port, as getaddrinfo() has them.
 class addresses {
  public:
