@@ -94,30 +94,28 @@ WARPWRIGHT_COLD inline void communicator_core::retire(communicator_core* core,
                                                       bool by_exception) noexcept {
   if (core == nullptr || !core->process_.is_current()) return;  // a child of fork() has no threads
   core->set_hook(nullptr);
-  if (by_exception) {
-    core->client_->leave("has ended its communicator by an exception");
-    core->lost_.store(true, memory_order::release);
-  }
-  bool const waits = core->graphs_->graphs.load(memory_order::acquire) > 0;
+  core->client_->leave(by_exception ? "has ended its communicator by an exception" : nullptr);
+  if (by_exception) core->lost_.store(true, memory_order::release);
+  auto const has_graphs = [](communicator_core const* self) {
+    return self->graphs_->graphs.load(memory_order::acquire) > 0;
+  };
   auto const end = [](void* object) -> void* {
     auto* const self = static_cast<communicator_core*>(object);
-    discard(set_up_thread(self->device_));
-    // NCCL destroys no communicator whose collectives are in graphs: it would wait for them.
-    while (self->graphs_->graphs.load(memory_order::acquire) > 0) sleep_nanoseconds(5000000U);
-    if (!self->is_lost()) self->client_->leave(nullptr);
+    while (self->graphs_->graphs.load(memory_order::acquire) > 0) sleep_nanoseconds(milliseconds);
+    device_scope const device{self->device_};
     self->close_nccl();
     delete self;
     return nullptr;
   };
-  if (waits) {
-    pthread_t thread{};
-    if (pthread_create(&thread, nullptr, end, core) == 0) pthread_detach(thread);
-    return;  // without a thread it stays, which is better than a wait for ever
-  }
-  device_scope const device{core->device_};
-  if (!core->is_lost()) core->client_->leave(nullptr);
-  core->close_nccl();
-  delete core;
+  // NCCL destroys no communicator whose collectives are in graphs: it would wait for them. CUDA tells
+  // of destroyed graphs a little later.
+  for (int i = 0; i < 100 && has_graphs(core); ++i) sleep_nanoseconds(milliseconds);
+  pthread_t thread{};
+  if (!has_graphs(core)) {
+    end(core);
+  } else if (pthread_create(&thread, nullptr, end, core) == 0) {
+    pthread_detach(thread);
+  }  // without a thread it stays, which is better than a wait for ever
 }
 
 WARPWRIGHT_COLD inline void communicator_core::init_nccl(source_location where) {
