@@ -59,7 +59,7 @@ else
   limit_of_all=6.20
   set -- "$compiler" -std=c++17 -isystem "${CUDA_HOME:-/usr/local/cuda}/include"
 fi
-set -- "$@" "-I$root/include" -c -o "$work/tu.o" "$source"
+set -- "$@" "-I$root/include" "-I$root/src/host_nccl/include" -c -o "$work/tu.o" "$source"
 
 # cpu_seconds: what this shell's children have used so far; the second line of `times`.
 cpu_seconds() {
@@ -149,6 +149,7 @@ limit_for() {
       limit=$limit_of_store ;;
     warpwright/serve.hpp | warpwright/serve/batcher.hpp | warpwright/train/gradients.hpp | \
       warpwright/train/health.hpp | warpwright/train/optimizers.hpp | warpwright/scale/device_group.hpp | \
+      warpwright/scale/gradient_reducer.hpp | warpwright/scale/rank_watch.hpp | \
       warpwright/observe/trace.hpp | \
       warpwright/tune/batch_tuner.hpp | warpwright/tune/tuning_pool.hpp | warpwright/graph/graph_cache.hpp | warpwright/stream/prefetch.hpp | \
       warpwright/stream/collect.hpp | warpwright/stream/run_in_batches.hpp) limit=$limit_of_tuner ;;
@@ -159,7 +160,7 @@ limit_for() {
       warpwright/kernel/reduce_matrix.hpp | warpwright/observe/monitor.hpp | warpwright/observe/step_timer.hpp | \
       warpwright/observe/sync_watch.hpp | warpwright/serve/batch_policy.hpp | \
       warpwright/serve/step_batcher.hpp | warpwright/train/checkpoint.hpp | \
-      warpwright/train/loss_scaler.hpp) limit=$limit_of_sum ;;
+      warpwright/scale/communicator.hpp | warpwright/train/loss_scaler.hpp) limit=$limit_of_sum ;;
     warpwright/observe.hpp | warpwright/warpwright.hpp) limit=$limit_of_all ;;
     *) limit=$limit_of_one ;;
   esac
