@@ -76,7 +76,11 @@ int on_all_ranks(char** arguments, F function) try {
 template <class... Values>
 void say(ww::communicator const& comm, char const* format, Values... values) {
   if (comm.rank() != 0) return;
-  std::printf(format, values...);
+  if constexpr (sizeof...(values) == 0) {
+    std::fputs(format, stdout);
+  } else {
+    std::printf(format, values...);
+  }
   std::fflush(stdout);
 }
 

@@ -52,7 +52,7 @@ void require(bool holds, std::string const& text) {
 
 // Begins to make a communicator; finish_start() waits for it.
 void start(ncclComm_t* handle, int ranks, ncclUniqueId const& id, int rank, int device,
-           bool blocking) {
+           bool blocking, bool sharing = false) {
   hub_address hub;
   std::memcpy(&hub, &id, sizeof hub);
   require(handle != nullptr, "the pointer to the communicator is null");
@@ -60,7 +60,7 @@ void start(ncclComm_t* handle, int ranks, ncclUniqueId const& id, int rank, int 
   require(hub.magic == frame::valid, "the id is not one that ncclGetUniqueId() made");
   require(rank >= 0 && rank < ranks,
           "rank " + to_string(rank) + " of nranks " + to_string(ranks) + "; it must be below");
-  *handle = add(std::make_shared<communicator>(hub, ranks, rank, device, blocking));
+  *handle = add(std::make_shared<communicator>(hub, ranks, rank, device, blocking, sharing));
   starting.push_back(handle);
 }
 
@@ -85,18 +85,24 @@ ncclResult_t finish_start(failure first) {
   return all_block ? ncclSuccess : ncclInProgress;
 }
 
+// @return whether a communicator with this configuration blocks
+bool blocks(ncclConfig_t const* config) {
+  ncclConfig_t const defaults = NCCL_CONFIG_INITIALIZER;
+  if (config == nullptr) return true;
+  bool const sound = config->size == defaults.size && config->magic == defaults.magic;
+  int const blocking = config->blocking == defaults.blocking ? 1 : config->blocking;
+  require(sound && blocking >= 0 && blocking <= 1,
+          "the config must begin as NCCL_CONFIG_INITIALIZER, with blocking 0 or 1");
+  return blocking == 1;
+}
+
 ncclResult_t init(char const* name, ncclComm_t* handle, int ranks, ncclUniqueId const& id, int rank,
                   ncclConfig_t const* config) {
   return call(name, [&] {
-    ncclConfig_t const defaults = NCCL_CONFIG_INITIALIZER;
-    if (config == nullptr) config = &defaults;
-    bool const sound = config->size == defaults.size && config->magic == defaults.magic;
-    int const blocking = config->blocking == defaults.blocking ? 1 : config->blocking;
-    require(sound && blocking >= 0 && blocking <= 1,
-            "the config must begin as NCCL_CONFIG_INITIALIZER, with blocking 0 or 1");
+    bool const blocking = blocks(config);
     int device = 0;
     check(cudaGetDevice(&device), "cudaGetDevice");
-    start(handle, ranks, id, rank, device, blocking == 1);
+    start(handle, ranks, id, rank, device, blocking, config != nullptr && config->splitShare == 1);
     return depth > 0 ? ncclSuccess : finish_start({});
   });
 }
@@ -186,6 +192,14 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, int const* list) {
     ncclUniqueId const id = start_hub();
     for (int i = 0; i < count; ++i) start(&comms[i], count, id, i, used[static_cast<unsigned>(i)], true);
     finish_start({});
+  });
+}
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* to, ncclConfig_t* config) {
+  return call(__func__, [&] {
+    require(to != nullptr && depth == 0, "the pointer to the communicator is null, or a group is open");
+    *to = nullptr;
+    auto const parent = find(comm);
+    return parent->split(color, key, to, config != nullptr ? blocks(config) : parent->blocking);
   });
 }
 ncclResult_t ncclCommFinalize(ncclComm_t comm) { return call(__func__, [&] { return find(comm)->finalize(); }); }

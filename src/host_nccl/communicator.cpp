@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <set>
 #include <warpwright/core/detail/launch/host_launch.hpp>
@@ -80,8 +81,14 @@ void check(cudaError_t code, char const* call) {
   throw failure{ncclUnhandledCudaError, std::string{call} + ": " + cudaGetErrorString(code)};
 }
 
-communicator::communicator(hub_address const& hub, int count, int self, int on_device, bool blocks)
-    : ranks(count), rank(self), device(on_device), blocking(blocks), socket_(make_socket()) {
+communicator::communicator(hub_address const& hub, int count, int self, int on_device, bool blocks,
+                           bool shares)
+    : ranks(count),
+      rank(self),
+      device(on_device),
+      blocking(blocks),
+      sharing(shares),
+      socket_(make_socket()) {
   frame hello;
   hello.self = {hub.nonce, rank, ranks, device, ::getpid()};
   auto const* const at = reinterpret_cast<sockaddr const*>(&hub.at);
@@ -217,6 +224,75 @@ ncclResult_t communicator::finalize() {
   return ncclSuccess;
 }
 
+// Of bytes of the host.
+void communicator::gather(void const* mine, void* all, std::size_t bytes) {
+  operation const each{nullptr, device, {verb::all_gather, ncclInt8, ncclSum, 0, bytes}, mine,
+                       all,     bytes,  bytes * static_cast<std::size_t>(ranks)};
+  run(&each, 1);
+  lock_scope const lock(mutex_);
+  if (error_.code != ncclSuccess) throw error_;
+  if (aborted_) throw failure{ncclInternalError, "aborted by another thread"};
+}
+
+ncclComm_t communicator::make_child(int color, int key, bool blocks) {
+  using choice = std::array<int, 3>;  // color, key, rank
+  choice const mine{color, key, rank};
+  std::vector<choice> all(static_cast<std::size_t>(ranks));
+  gather(&mine, all.data(), sizeof mine);
+  std::sort(all.begin(), all.end());
+  auto const begin =
+      std::find_if(all.begin(), all.end(), [&](choice const& c) { return c[0] == color; });
+  auto const count =
+      std::count_if(all.begin(), all.end(), [&](choice const& c) { return c[0] == color; });
+  int const leader = (*begin)[2];
+  ncclUniqueId const id =
+      leader == rank && color != NCCL_SPLIT_NOCOLOR ? start_hub() : ncclUniqueId{};
+  std::vector<ncclUniqueId> ids(all.size());
+  gather(&id, ids.data(), sizeof id);
+  if (color == NCCL_SPLIT_NOCOLOR) return nullptr;
+  hub_address hub;
+  std::memcpy(&hub, &ids[static_cast<std::size_t>(leader)], sizeof hub);
+  auto const self = static_cast<int>(std::find(begin, all.end(), mine) - begin);
+  auto const child =
+      std::make_shared<communicator>(hub, static_cast<int>(count), self, device, blocks);
+  {
+    lock_scope const lock(mutex_);
+    if (aborted_) throw failure{ncclInternalError, "aborted by another thread"};
+    children_.push_back(child);
+  }
+  child->wait_until_done();
+  return add(child);
+}
+
+ncclResult_t communicator::split(int color, int key, ncclComm_t* to, bool blocks) {
+  check_ready();
+  if (splitter_.joinable()) splitter_.join();
+  lock_scope lock(mutex_);
+  stage_ = stage::initialising;
+  splitter_ = start_thread("ww-nccl-split", [this, color, key, to, blocks] {
+    failure why;
+    try {
+      *to = make_child(color, key, blocks);
+    } catch (failure const& problem) {
+      why = problem;
+    }
+    lock_scope const end(mutex_);
+    if (error_.code == ncclSuccess) error_ = why;
+    stage_ = stage::ready;
+    changed_.notify_all();
+  });
+  lock.unlock();
+  if (!blocking) return ncclInProgress;
+  wait_until_done();
+  return ncclSuccess;
+}
+
+void communicator::interrupt() {
+  lock_scope const lock(mutex_);
+  aborted_ = true;
+  changed_.notify_all();
+}
+
 search communicator::leave() {
   lock_scope lock(mutex_);
   if (stage_ == stage::initialising) return search::take_aborted;
@@ -237,9 +313,14 @@ void communicator::stop() {
   aborted_ = true;
   ::shutdown(socket_, SHUT_RDWR);
   changed_.notify_all();
+  auto const children = sharing && !left_ ? children_ : decltype(children_){};
   lock.unlock();
+  for (auto const& each : children) {
+    if (auto const child = each.lock()) child->interrupt();
+  }
   receiver_.join();
   if (finalizer_.joinable()) finalizer_.join();
+  if (splitter_.joinable()) splitter_.join();
   lock.lock();
   changed_.wait(lock, [this] { return running_ == 0; });
   for (auto const& each : events_) cudaEventDestroy(each.second);

@@ -108,7 +108,8 @@ enum class search { keep, take_destroyed, take_aborted };
 class communicator {
  public:
   /// Connects to the hub. @throws failure
-  communicator(hub_address const& hub, int count, int self, int on_device, bool blocks);
+  communicator(hub_address const& hub, int count, int self, int on_device, bool blocks,
+               bool shares = false);
   ~communicator() { close_socket(socket_); }
   /// What ncclCommGetAsyncError gives, with its text.
   failure state();
@@ -120,13 +121,16 @@ class communicator {
   /// The kernel: sends all that it contributes, then waits for all results.
   void run(operation const* operations, std::size_t count);
   ncclResult_t finalize();
+  /// Makes a communicator of the ranks with the same color. The end of this one ends it, if it
+  /// shares.
+  ncclResult_t split(int color, int key, ncclComm_t* to, bool blocks);
   /// Waits for what is enqueued and tells the hub. @return take_aborted if that is not possible
   search leave();
   /// Ends all waits, threads and the connection.
   void stop();
 
   int const ranks, rank, device;
-  bool const blocking;
+  bool const blocking, sharing;  // sharing: its children end when it is aborted
 
  private:
   enum class stage { initialising, ready, finalizing, finalized };
@@ -134,9 +138,12 @@ class communicator {
   bool busy() const { return stage_ == stage::initialising || stage_ == stage::finalizing; }
   bool done() const { return aborted_ || error_.code != ncclSuccess || !busy(); }
   bool drain();
+  ncclComm_t make_child(int color, int key, bool blocks);
+  void gather(void const* mine, void* all, std::size_t bytes);
+  void interrupt();
   std::uint64_t send(operation const& each, message kind = message::call);
   int const socket_;
-  std::thread receiver_, finalizer_;
+  std::thread receiver_, finalizer_, splitter_;
   std::mutex send_mutex_;  // so that numbers are in the order of the connection
   std::uint64_t last_number_ = 0;
   std::atomic<bool> left_{false};
@@ -147,8 +154,9 @@ class communicator {
   std::condition_variable changed_;
   stage stage_ = stage::initialising;
   bool aborted_ = false, closed_ = false;
-  int running_ = 0;                                          // kernels
-  failure error_;                                            // the first
+  int running_ = 0;  // kernels
+  failure error_;    // the first
+  std::vector<std::weak_ptr<communicator>> children_;
   std::map<std::uint64_t, std::vector<std::byte>> results_;  // by number of the call
 };
 

@@ -30,7 +30,8 @@ struct device_group_settings {
   unsigned streams = 2;
   unsigned max_pieces = 8;
   bool peer_access = true;
-  memory_pool_options pool;
+  // The other devices reach memory of virtual_memory by way of the host alone.
+  memory_pool_options pool = memory_pool_options{}.source(memory_source::cuda_malloc);
 };
 }  // namespace detail
 

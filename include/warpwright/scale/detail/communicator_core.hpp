@@ -99,7 +99,8 @@ class communicator_core final : public store_events, noncopyable {
   void close_nccl() noexcept;
   void abort_nccl() noexcept;
   void settle(ncclResult_t result, char const* name, source_location where);
-  [[nodiscard]] ncclResult_t wait_while_in_progress(double seconds) noexcept;
+  [[nodiscard]] ncclResult_t wait_for_guard() noexcept;
+  void check_hanging() noexcept;
   void retain_graph(stream_ref stream, source_location where);
   void check_same(collective_call const& about, source_location where);
   [[noreturn]] void throw_lost(source_location where);
@@ -109,8 +110,16 @@ class communicator_core final : public store_events, noncopyable {
   owning_process process_;
   graph_count* graphs_;
   unsigned long long last_capture_ = 0;
+  // Two communicators of NCCL's. The calls are those of one that blocks: one that does not would
+  // start a thread for each. It is split off one that does not, as only that can be started with a
+  // deadline; both have one flag, so that the end of the first ends what the second waits for.
+  ncclComm_t guard_ = nullptr;
+  mutex guard_mutex_;
   ncclComm_t comm_ = nullptr;
-  mutex calls_;  // NCCL's functions of one communicator are called one at a time
+  mutex calls_;                    // NCCL's functions of one communicator are called one at a time
+  atomic<std::uint64_t> in_call_;  // 1 + the number of the call that NCCL is in; 0: none
+  std::uint64_t seen_in_call_ = 0, in_call_since_ = 0, close_until_ = 0;  // of tick()
+  atomic<bool> closes_;
   int group_depth_ = 0;
   array<pending_call> pending_;  // of the group
   collective_hook* hook_ = nullptr;

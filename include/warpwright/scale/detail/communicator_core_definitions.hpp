@@ -107,8 +107,8 @@ WARPWRIGHT_COLD inline void communicator_core::retire(communicator_core* core,
     delete self;
     return nullptr;
   };
-  // NCCL destroys no communicator whose collectives are in graphs: it would wait for them. CUDA tells
-  // of destroyed graphs a little later.
+  // NCCL destroys no communicator whose collectives are in graphs: it would wait for them. CUDA
+  // tells of destroyed graphs a little later.
   for (int i = 0; i < 100 && has_graphs(core); ++i) sleep_nanoseconds(milliseconds);
   pthread_t thread{};
   if (!has_graphs(core)) {
@@ -129,25 +129,31 @@ WARPWRIGHT_COLD inline void communicator_core::init_nccl(source_location where) 
   std::memcpy(&id, all.begin(), sizeof id);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  config.splitShare = 1;
   scoped_device const device{device_id{device_}, where};
   ncclResult_t result;
   {
-    unique_lock<mutex> const lock{calls_};
-    result = ncclCommInitRankConfig(&comm_, ranks(), id, rank(), &config);
+    unique_lock<mutex> const lock{guard_mutex_};
+    result = ncclCommInitRankConfig(&guard_, ranks(), id, rank(), &config);
   }
   settle(result, "ncclCommInitRankConfig", where);
+  config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 1;
+  {
+    unique_lock<mutex> const lock{guard_mutex_};
+    if (guard_ != nullptr) result = ncclCommSplit(guard_, 0, rank(), &comm_, &config);
+  }
+  settle(result, "ncclCommSplit", where);
 }
 
-// As long as a call is under way in another thread of NCCL, or of this communicator.
-WARPWRIGHT_COLD inline ncclResult_t communicator_core::wait_while_in_progress(
-    double seconds) noexcept {
-  std::uint64_t const until = monotonic_after(seconds);
-  for (std::uint64_t pause = 1000;; pause = pause < 1000000U ? pause * 2 : pause) {
+WARPWRIGHT_COLD inline ncclResult_t communicator_core::wait_for_guard() noexcept {
+  std::uint64_t const until = monotonic_after(values_.deadline);
+  for (std::uint64_t pause = 1000;; pause = pause < milliseconds ? pause * 2 : pause) {
     ncclResult_t result = ncclInProgress;
     {
-      unique_lock<mutex> const lock{calls_};
-      if (comm_ == nullptr) return ncclRemoteError;  // aborted
-      ncclResult_t const asked = ncclCommGetAsyncError(comm_, &result);
+      unique_lock<mutex> const lock{guard_mutex_};
+      if (guard_ == nullptr) return ncclRemoteError;  // aborted
+      ncclResult_t const asked = ncclCommGetAsyncError(guard_, &result);
       if (asked != ncclSuccess) result = asked;
     }
     if (result != ncclInProgress || is_lost() || monotonic_nanoseconds() >= until) return result;
@@ -157,7 +163,7 @@ WARPWRIGHT_COLD inline ncclResult_t communicator_core::wait_while_in_progress(
 
 WARPWRIGHT_COLD inline void communicator_core::settle(ncclResult_t result, char const* name,
                                                       source_location where) {
-  if (result == ncclInProgress) result = wait_while_in_progress(values_.deadline);
+  if (result == ncclInProgress) result = wait_for_guard();
   // Where another rank has ended NCCL may know it before the store, which knows which.
   bool const by_other = result == ncclRemoteError || result == ncclSystemError;
   for (int i = 0; i < 200 && by_other && !is_lost(); ++i) sleep_nanoseconds(10 * milliseconds);
@@ -167,8 +173,7 @@ WARPWRIGHT_COLD inline void communicator_core::settle(ncclResult_t result, char 
   if (result == ncclInProgress) {
     problem += text{"has not ended within "} + values_.deadline + " s";
   } else {
-    unique_lock<mutex> const lock{calls_};
-    problem += text{ncclGetErrorString(result)} + ": " + ncclGetLastError(comm_);
+    problem += text{ncclGetErrorString(result)} + ": " + ncclGetLastError(nullptr);
   }
   client_->fail(text{"has failed in "} + problem);
   text const all = text{where.file(), where.line()} + ": rank " + rank() + ": " + problem;
@@ -177,36 +182,30 @@ WARPWRIGHT_COLD inline void communicator_core::settle(ncclResult_t result, char 
 }
 
 WARPWRIGHT_COLD inline void communicator_core::close_nccl() noexcept {
-  if (!is_lost() && comm_ != nullptr) {
-    ncclResult_t result;
-    {
-      unique_lock<mutex> const lock{calls_};
-      result = ncclCommFinalize(comm_);
-    }
-    if (result == ncclInProgress) result = wait_while_in_progress(values_.deadline);
+  closes_.store(true, memory_order::release);  // tick() ends it by the deadline
+  {
     unique_lock<mutex> const lock{calls_};
-    if (result == ncclSuccess && comm_ != nullptr) {
+    if (comm_ != nullptr && !is_lost() && ncclCommFinalize(comm_) == ncclSuccess && !is_lost()) {
       static_cast<void>(ncclCommDestroy(detail::exchange(comm_, nullptr)));
-      return;
     }
   }
-  abort_nccl();
+  closes_.store(false, memory_order::release);
+  abort_nccl();  // what is left
 }
 
 WARPWRIGHT_COLD inline void communicator_core::abort_nccl() noexcept {
-  // A call that waits for room in a stream ends only by the abort, so that it is not waited for
-  // long.
-  bool locked = calls_.try_lock();
-  for (int i = 0; i < 100 && !locked; ++i) {
-    sleep_nanoseconds(10000000U);
-    locked = calls_.try_lock();
-  }
-  ncclComm_t const comm = detail::exchange(comm_, nullptr);
-  if (locked) calls_.unlock();
-  if (comm == nullptr) return;
   device_scope const device{device_};
   relaxed_capture_mode const relaxed;
-  static_cast<void>(ncclCommAbort(comm));
+  ncclComm_t guard = nullptr;
+  {
+    unique_lock<mutex> const lock{guard_mutex_};
+    guard = detail::exchange(guard_, nullptr);
+  }
+  if (guard != nullptr)
+    static_cast<void>(ncclCommAbort(guard));  // and what the other one waits for
+  unique_lock<mutex> const lock{calls_};
+  ncclComm_t const comm = detail::exchange(comm_, nullptr);
+  if (comm != nullptr) static_cast<void>(ncclCommAbort(comm));
 }
 
 WARPWRIGHT_COLD inline void communicator_core::throw_lost(source_location where) {
@@ -240,14 +239,15 @@ inline void communicator_core::run(stream_ref stream, collective_call about,
       if (counts) ring_[number % ring_size] = about;
       called_.store(number, memory_order::release);
     }
+    in_call_.store(about.number + 1, memory_order::release);
     result = call(comm_, stream.get());
+    in_call_.store(0, memory_order::release);
     counts = counts && hook_ != nullptr;
     if (counts && group_depth_ > 0) {
       pending_.push_back({stream, about});
       counts = false;
     }
   }
-  // The first calls are made by a thread of NCCL's, which connects the ranks before.
   if (result != ncclSuccess) settle(result, name, where);
   if (!counts) return;
   unique_lock<mutex> const lock{calls_};
@@ -265,7 +265,9 @@ WARPWRIGHT_COLD inline void communicator_core::end_group(bool quietly, source_lo
   ncclResult_t result;
   {
     unique_lock<mutex> const lock{calls_};
+    in_call_.store(called() + 1, memory_order::release);
     result = ncclGroupEnd();
+    in_call_.store(0, memory_order::release);
     --group_depth_;
   }
   if (quietly) client_->fail("has left a group of collectives by an exception");
@@ -388,6 +390,8 @@ WARPWRIGHT_COLD inline void communicator_core::describe(rank_state& state) noexc
     unique_lock<mutex> const lock{report_mutex_};
     if (hook_ != nullptr) hook_->describe(state);
   }
+  std::uint64_t const in_call = in_call_.load(memory_order::acquire);
+  if (in_call > 1 && state.completed > in_call - 2) state.completed = in_call - 2;
   if (!find_call(state.called, state.last)) state.last = {};
   if (!find_call(state.completed + 1, state.waits)) state.waits = {};
 }
@@ -407,6 +411,25 @@ WARPWRIGHT_COLD inline void communicator_core::left(std::uint64_t called) noexce
   if (called < left_at_.load(memory_order::relaxed)) left_at_.store(called, memory_order::release);
 }
 
+// NCCL connects ranks in their first calls, and waits for them.
+WARPWRIGHT_COLD inline void communicator_core::check_hanging() noexcept {
+  std::uint64_t const now = monotonic_nanoseconds();
+  std::uint64_t const in_call = in_call_.load(memory_order::acquire);
+  if (in_call != seen_in_call_ || in_call == 0) in_call_since_ = now;
+  seen_in_call_ = in_call;
+  auto const limit = static_cast<std::uint64_t>(values_.deadline * 1e9);
+  if (now - in_call_since_ > limit && !told_.exchange(true, memory_order::acq_rel)) {
+    client_->fail("a call of NCCL's has not returned within the deadline", true);
+  }
+  if (!closes_.load(memory_order::acquire)) {
+    close_until_ = now + limit;
+  } else if (now > close_until_ && guard_mutex_.try_lock()) {
+    ncclComm_t const guard = detail::exchange(guard_, nullptr);
+    guard_mutex_.unlock();
+    if (guard != nullptr) static_cast<void>(ncclCommAbort(guard));
+  }
+}
+
 WARPWRIGHT_COLD inline void communicator_core::tick() noexcept {
   // A collective that a rank which has ended does not take part in cannot end.
   if (called() > left_at_.load(memory_order::acquire) && !is_lost() &&
@@ -423,9 +446,11 @@ WARPWRIGHT_COLD inline void communicator_core::tick() noexcept {
                : text{""};
     calls_.unlock();
     // Not of a rank that has ended, which the store reports.
-    if (failed && result != ncclRemoteError && !told_.exchange(true, memory_order::acq_rel))
+    if (failed && result != ncclRemoteError && !told_.exchange(true, memory_order::acq_rel)) {
       client_->fail(problem, true);
+    }
   }
+  check_hanging();
   unique_lock<mutex> const lock{report_mutex_};
   if (hook_ != nullptr) hook_->tick();
 }

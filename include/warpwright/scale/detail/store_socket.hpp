@@ -92,8 +92,8 @@ class message_reader {
 /// Waits until a descriptor can be read (or written). @return false: that time came first
 [[nodiscard]] bool wait_for_socket(int descriptor, bool to_write, std::uint64_t until) noexcept;
 
-/// Closes a connection when the other side has read all of it and closed, too: with unread bytes here
-/// TCP would drop what the other side has not read yet.
+/// Closes a connection when the other side has read all of it and closed, too: with unread bytes
+/// here TCP would drop what the other side has not read yet.
 void close_when_read(socket_handle& socket, std::uint64_t until) noexcept;
 
 /// Listens on the first of `ports` ports from `port` on that is free; 0: any.
