@@ -143,7 +143,8 @@ WARPWRIGHT_COLD inline void communicator_core::init_nccl(source_location where) 
     unique_lock<mutex> const lock{guard_mutex_};
     if (guard_ != nullptr) result = ncclCommSplit(guard_, 0, rank(), &comm_, &config);
   }
-  settle(result, "ncclCommSplit", where);
+  // It returns ncclSuccess while it is in progress, too.
+  settle(result == ncclSuccess ? ncclInProgress : result, "ncclCommSplit", where);
 }
 
 WARPWRIGHT_COLD inline ncclResult_t communicator_core::wait_for_guard() noexcept {
