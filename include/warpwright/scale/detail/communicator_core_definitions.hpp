@@ -204,8 +204,12 @@ WARPWRIGHT_COLD inline void communicator_core::abort_nccl() noexcept {
   }
   if (guard != nullptr)
     static_cast<void>(ncclCommAbort(guard));  // and what the other one waits for
-  unique_lock<mutex> const lock{calls_};
-  ncclComm_t const comm = detail::exchange(comm_, nullptr);
+  ncclComm_t comm = nullptr;
+  {
+    unique_lock<mutex> const lock{calls_};
+    comm = detail::exchange(comm_, nullptr);
+  }
+  // Without the lock: NCCL waits here until graphs with its collectives are gone.
   if (comm != nullptr) static_cast<void>(ncclCommAbort(comm));
 }
 
