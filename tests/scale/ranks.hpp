@@ -148,6 +148,9 @@ std::vector<result> run(int count, F function, Meanwhile meanwhile) {
     ::close(pipes[i]);
     all[i].pid = pids[i];
     ::waitpid(all[i].pid, &all[i].status, 0);
+    if (WIFEXITED(all[i].status) && WEXITSTATUS(all[i].status) != 0) {  // of a sanitizer
+      text = "0 exit status " + std::to_string(WEXITSTATUS(all[i].status)) + " " + text;
+    }
     std::size_t const space = text.find(' ');
     if (space == std::string::npos) continue;  // it was killed
     all[i].seconds = std::atof(text.c_str());

@@ -23,11 +23,11 @@ struct replay_mark {
   unsigned long long const* what;
   unsigned long long* counter;
   WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t) const {
-    unsigned long long const added = what == nullptr ? 1 : *what;
 #if defined(__CUDA_ARCH__)
-    atomicAdd(counter, added);
+    atomicAdd(counter, what == nullptr ? 1 : *what);
 #else
-    __atomic_fetch_add(counter, added, __ATOMIC_RELAXED);
+    __atomic_fetch_add(counter, what == nullptr ? 1 : __atomic_load_n(what, __ATOMIC_RELAXED),
+                       __ATOMIC_RELAXED);
 #endif
   }
 };

@@ -114,6 +114,7 @@ class communicator_core final : public store_events, noncopyable {
   // start a thread for each. It is split off one that does not, as only that can be started with a
   // deadline; both have one flag, so that the end of the first ends what the second waits for.
   ncclComm_t guard_ = nullptr;
+  ncclComm_t split_ = nullptr;  // is becoming comm_
   mutex guard_mutex_;
   ncclComm_t comm_ = nullptr;
   mutex calls_;                    // NCCL's functions of one communicator are called one at a time

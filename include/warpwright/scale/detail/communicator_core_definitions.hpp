@@ -141,10 +141,17 @@ WARPWRIGHT_COLD inline void communicator_core::init_nccl(source_location where) 
   config.blocking = 1;
   {
     unique_lock<mutex> const lock{guard_mutex_};
-    if (guard_ != nullptr) result = ncclCommSplit(guard_, 0, rank(), &comm_, &config);
+    if (guard_ != nullptr) result = ncclCommSplit(guard_, 0, rank(), &split_, &config);
   }
-  // It returns ncclSuccess while it is in progress, too.
-  settle(result == ncclSuccess ? ncclInProgress : result, "ncclCommSplit", where);
+  try {  // It returns ncclSuccess while it is in progress, too.
+    settle(result == ncclSuccess ? ncclInProgress : result, "ncclCommSplit", where);
+  } catch (...) {
+    abort_nccl();
+    if (split_ != nullptr) static_cast<void>(ncclCommAbort(detail::exchange(split_, nullptr)));
+    throw;
+  }
+  unique_lock<mutex> const lock{calls_};
+  comm_ = detail::exchange(split_, nullptr);
 }
 
 WARPWRIGHT_COLD inline ncclResult_t communicator_core::wait_for_guard() noexcept {

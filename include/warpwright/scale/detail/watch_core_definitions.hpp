@@ -12,6 +12,11 @@ WARPWRIGHT_BEGIN_DEFINITIONS
 
 namespace detail {
 
+// A kernel may write it meanwhile.
+inline unsigned long long read(unsigned long long const& counter) noexcept {
+  return __atomic_load_n(&counter, __ATOMIC_RELAXED);
+}
+
 WARPWRIGHT_COLD inline watch_core::watch_core(communicator_core& comm, double deadline, mark record,
                                               source_location where)
     : comm_{comm}, deadline_{deadline > 0.0 ? deadline : comm.deadline()}, mark_{record} {
@@ -55,7 +60,7 @@ inline void watch_core::called(stream_ref stream, collective_call const& call,
                                source_location where) {
   if (call.captured != 0) {
     if (get_capture_info(stream, where).id != capture_) return;  // more graphs than places
-    ++replays_->collectives[captures_ - 1];
+    __atomic_fetch_add(&replays_->collectives[captures_ - 1], 1, __ATOMIC_RELAXED);
     mark_(stream, nullptr, &replays_->done, where);
     return;
   }
@@ -73,17 +78,15 @@ WARPWRIGHT_COLD inline void watch_core::describe(rank_state& state) noexcept {
     unique_lock<mutex> const lock{mutex_};
     if (!waiting_.empty()) state.completed = waiting_.front().number - 1;
   }
-  auto const* const counters = const_cast<replay_counters const volatile*>(replays_);
-  state.replays = counters->done;
-  state.replay = counters->expected > state.replays ? 1 : 0;
+  state.replays = read(replays_->done);
+  state.replay = read(replays_->expected) > state.replays ? 1 : 0;
 }
 
 WARPWRIGHT_COLD inline void watch_core::tick() noexcept {
   unique_lock<mutex> const lock{mutex_};
   std::uint64_t const now = monotonic_nanoseconds();
-  auto const* const counters = const_cast<replay_counters const volatile*>(replays_);
-  unsigned long long const done = counters->done;
-  bool const replays = counters->expected > done;
+  unsigned long long const done = read(replays_->done);
+  bool const replays = read(replays_->expected) > done;
   if (done != replayed_ || (!replays && waiting_.empty())) progress_ = now;
   replayed_ = done;
   {
