@@ -198,8 +198,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* to, 
   return call(__func__, [&] {
     require(to != nullptr && depth == 0, "the pointer to the communicator is null, or a group is open");
     *to = nullptr;
-    auto const parent = find(comm);
-    return parent->split(color, key, to, config != nullptr ? blocks(config) : parent->blocking);
+    return find(comm)->split(color, key, to, config != nullptr ? blocks(config) : find(comm)->blocking);
   });
 }
 ncclResult_t ncclCommFinalize(ncclComm_t comm) { return call(__func__, [&] { return find(comm)->finalize(); }); }

@@ -240,21 +240,19 @@ ncclComm_t communicator::make_child(int color, int key, bool blocks) {
   std::vector<choice> all(static_cast<std::size_t>(ranks));
   gather(&mine, all.data(), sizeof mine);
   std::sort(all.begin(), all.end());
-  auto const begin =
-      std::find_if(all.begin(), all.end(), [&](choice const& c) { return c[0] == color; });
-  auto const count =
-      std::count_if(all.begin(), all.end(), [&](choice const& c) { return c[0] == color; });
+  auto const with = [&](choice const& c) { return c[0] == color; };
+  auto const begin = std::find_if(all.begin(), all.end(), with);
+  auto const count = static_cast<int>(std::count_if(all.begin(), all.end(), with));
   int const leader = (*begin)[2];
-  ncclUniqueId const id =
-      leader == rank && color != NCCL_SPLIT_NOCOLOR ? start_hub() : ncclUniqueId{};
+  bool const leads = leader == rank && color != NCCL_SPLIT_NOCOLOR;
+  ncclUniqueId const id = leads ? start_hub() : ncclUniqueId{};
   std::vector<ncclUniqueId> ids(all.size());
   gather(&id, ids.data(), sizeof id);
   if (color == NCCL_SPLIT_NOCOLOR) return nullptr;
   hub_address hub;
   std::memcpy(&hub, &ids[static_cast<std::size_t>(leader)], sizeof hub);
   auto const self = static_cast<int>(std::find(begin, all.end(), mine) - begin);
-  auto const child =
-      std::make_shared<communicator>(hub, static_cast<int>(count), self, device, blocks);
+  auto const child = std::make_shared<communicator>(hub, count, self, device, blocks);
   {
     lock_scope const lock(mutex_);
     if (aborted_) throw failure{ncclInternalError, "aborted by another thread"};

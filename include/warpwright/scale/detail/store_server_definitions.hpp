@@ -273,8 +273,10 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::finish_exchange() {
       m->lost = true;
       return begin_report("");
     }
-    std::memcpy(all.begin() + bytes * static_cast<std::size_t>(m->process.rank), m->part.begin(),
-                bytes);
+    if (bytes != 0) {
+      std::memcpy(all.begin() + bytes * static_cast<std::size_t>(m->process.rank), m->part.begin(),
+                  bytes);
+    }
     m->has_part = false;
     m->part.clear();
   }
