@@ -285,12 +285,6 @@ ncclResult_t communicator::split(int color, int key, ncclComm_t* to, bool blocks
   return ncclSuccess;
 }
 
-void communicator::interrupt() {
-  lock_scope const lock(mutex_);
-  aborted_ = true;
-  changed_.notify_all();
-}
-
 search communicator::leave() {
   lock_scope lock(mutex_);
   if (stage_ == stage::initialising) return search::take_aborted;
@@ -314,7 +308,11 @@ void communicator::stop() {
   auto const children = sharing && !left_ ? children_ : decltype(children_){};
   lock.unlock();
   for (auto const& each : children) {
-    if (auto const child = each.lock()) child->interrupt();
+    auto const child = each.lock();
+    if (child == nullptr) continue;
+    lock_scope const end(child->mutex_);
+    child->aborted_ = true;
+    child->changed_.notify_all();
   }
   receiver_.join();
   if (finalizer_.joinable()) finalizer_.join();

@@ -140,7 +140,6 @@ class communicator {
   bool drain();
   ncclComm_t make_child(int color, int key, bool blocks);
   void gather(void const* mine, void* all, std::size_t bytes);
-  void interrupt();
   std::uint64_t send(operation const& each, message kind = message::call);
   int const socket_;
   std::thread receiver_, finalizer_, splitter_;
