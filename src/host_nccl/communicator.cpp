@@ -153,9 +153,13 @@ void communicator::launch(cudaStream_t stream, std::vector<operation> const& all
   check(current.code, "cudaSetDevice");
   cudaStreamCaptureStatus status{};
   check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  lock_scope const lock(event_mutex_);
+  for (auto const& [other, behind] : events_) {  // as NCCL's, calls run in their order
+    if (other != stream && status == cudaStreamCaptureStatusNone)
+      check(cudaStreamWaitEvent(stream, behind, 0), "cudaStreamWaitEvent");
+  }
   check(warpwrightHostLaunchKernel(&kernel, stream), name);
   if (status != cudaStreamCaptureStatusNone) return;
-  lock_scope const lock(event_mutex_);
   cudaEvent_t& event = events_[stream];
   if (event == nullptr) check(cudaEventCreate(&event), "cudaEventCreate");
   check(cudaEventRecord(event, stream), "cudaEventRecord");
@@ -224,7 +228,6 @@ ncclResult_t communicator::finalize() {
   return ncclSuccess;
 }
 
-// Of bytes of the host.
 void communicator::gather(void const* mine, void* all, std::size_t bytes) {
   operation const each{nullptr, device, {verb::all_gather, ncclInt8, ncclSum, 0, bytes}, mine,
                        all,     bytes,  bytes * static_cast<std::size_t>(ranks)};
@@ -253,11 +256,10 @@ ncclComm_t communicator::make_child(int color, int key, bool blocks) {
   std::memcpy(&hub, &ids[static_cast<std::size_t>(leader)], sizeof hub);
   auto const self = static_cast<int>(std::find(begin, all.end(), mine) - begin);
   auto const child = std::make_shared<communicator>(hub, count, self, device, blocks);
-  {
-    lock_scope const lock(mutex_);
-    if (aborted_) throw failure{ncclInternalError, "aborted by another thread"};
-    children_.push_back(child);
-  }
+  lock_scope lock(mutex_);
+  if (aborted_) throw failure{ncclInternalError, "aborted by another thread"};
+  children_.push_back(child);
+  lock.unlock();
   child->wait_until_done();
   return add(child);
 }
@@ -307,9 +309,7 @@ void communicator::stop() {
   changed_.notify_all();
   auto const children = sharing && !left_ ? children_ : decltype(children_){};
   lock.unlock();
-  for (auto const& each : children) {
-    auto const child = each.lock();
-    if (child == nullptr) continue;
+  for (auto const& child : children) {
     lock_scope const end(child->mutex_);
     child->aborted_ = true;
     child->changed_.notify_all();

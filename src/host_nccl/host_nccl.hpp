@@ -155,7 +155,7 @@ class communicator {
   bool aborted_ = false, closed_ = false;
   int running_ = 0;  // kernels
   failure error_;    // the first
-  std::vector<std::weak_ptr<communicator>> children_;
+  std::vector<std::shared_ptr<communicator>> children_;
   std::map<std::uint64_t, std::vector<std::byte>> results_;  // by number of the call
 };
 

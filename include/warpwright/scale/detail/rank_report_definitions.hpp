@@ -14,7 +14,7 @@ namespace detail {
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE char const* collective_name(collective operation) noexcept {
   static constexpr char const* names[] = {"none",      "all_reduce", "reduce_scatter", "all_gather",
-                                          "broadcast", "send",       "receive"};
+                                          "broadcast", "reduce",     "send",           "receive"};
   return enum_name(names, operation);
 }
 

@@ -22,6 +22,7 @@ enum class collective : std::uint8_t {
   reduce_scatter,
   all_gather,
   broadcast,
+  reduce,
   send,
   receive
 };

@@ -27,6 +27,7 @@ struct reducer_values {
   std::size_t bucket_bytes = 0;  // 0: found in the first steps
   bool sum = false;
   bool narrow = false;
+  bool sharded = false;  // each rank gets the sums of its part of the arena alone
 };
 
 /// A gradient_reducer without its kernels.
@@ -52,6 +53,14 @@ class reducer_core : noncopyable {
   [[nodiscard]] std::size_t narrow_bytes() const noexcept {
     return values_.narrow ? elements_ * 2 : 0;
   }
+  /// @return what a rank has of the arena, in elements; 0 where all have all
+  [[nodiscard]] std::size_t shard() const noexcept { return shard_; }
+  [[nodiscard]] element_range const& range(std::size_t gradient) const noexcept {
+    return ranges_[gradient];
+  }
+  [[nodiscard]] void* address(std::size_t element) const noexcept {
+    return arena_.data() + element * size_of(values_.type);
+  }
   [[nodiscard]] gradient_reducer_statistics statistics() const;
 
  private:
@@ -68,16 +77,14 @@ class reducer_core : noncopyable {
 
   void use_plan(std::size_t bucket_bytes);
   void reduce_bucket(std::size_t b, convert narrow, convert widen, source_location where);
+  void reduce_range(element_range const& range, void* data, source_location where);
   void learn(source_location where);
-  [[nodiscard]] void* address(std::size_t element) const noexcept {
-    return arena_.data() + element * size_of(values_.type);
-  }
 
   communicator_core& comm_;
   reducer_values values_;
   array<element_range> ranges_;
   tensor_list gradients_;
-  std::size_t elements_ = 0;
+  std::size_t elements_ = 0, shard_ = 0;
   stream stream_;  // of the communication
   device_buffer<unsigned char> arena_, narrow_;
   mutex mutex_;

@@ -53,6 +53,11 @@ WARPWRIGHT_COLD inline std::size_t reducer_core::plan(array<std::size_t> const& 
     ranges_.push_back({elements_, padded});
     elements_ += padded;
   }
+  if (values_.sharded) {
+    auto const ranks = static_cast<std::size_t>(comm_.ranks());
+    shard_ = ((elements_ + ranks - 1) / ranks + align - 1) / align * align;
+    elements_ = shard_ * ranks;
+  }
   std::uint64_t same[] = {counts.size(),
                           14695981039346656037U,
                           static_cast<std::uint64_t>(values_.type),
@@ -159,9 +164,8 @@ inline void reducer_core::reduce_bucket(std::size_t b, convert narrow, convert w
   }
   if (comm_.ranks() == 1) return;
   bucket_plan::bucket const& bucket = plan_[b];
-  ncclDataType_t const type = values_.narrow ? ncclBfloat16 : nccl_type(values_.type);
-  ncclRedOp_t const op = values_.sum ? ncclSum : ncclAvg;
-  if (bucket.ranges > 1) comm_.begin_group(where);
+  bool const several = bucket.ranges > 1 || shard_ != 0;
+  if (several) comm_.begin_group(where);
   for (std::size_t i = bucket.first_range; i < bucket.first_range + bucket.ranges; ++i) {
     element_range const range = plan_.range(i);
     void* data = address(range.first);
@@ -169,26 +173,43 @@ inline void reducer_core::reduce_bucket(std::size_t b, convert narrow, convert w
       data = narrow_.data() + range.first * 2;
       narrow(stream_, address(range.first), data, range.count, where);
     }
-    collective_call const about{0,
-                                range.count,
-                                range.count * size_of_nccl(type),
-                                collective::all_reduce,
-                                static_cast<std::uint8_t>(type),
-                                static_cast<std::uint8_t>(op),
-                                0,
-                                0};
-    comm_.run(
-        stream_, about,
-        [&](ncclComm_t comm, cudaStream_t s) {
-          return ncclAllReduce(data, data, range.count, type, op, comm, s);
-        },
-        "ncclAllReduce", where);
+    reduce_range(range, data, where);
   }
-  if (bucket.ranges > 1) comm_.end_group(false, where);
+  if (several) comm_.end_group(false, where);
   if (!values_.narrow) return;
   for (std::size_t i = bucket.first_range; i < bucket.first_range + bucket.ranges; ++i) {
     element_range const range = plan_.range(i);
     widen(stream_, narrow_.data() + range.first * 2, address(range.first), range.count, where);
+  }
+}
+
+// To all ranks, or each rank's part to it.
+inline void reducer_core::reduce_range(element_range const& range, void* data,
+                                       source_location where) {
+  ncclDataType_t const type = values_.narrow ? ncclBfloat16 : nccl_type(values_.type);
+  ncclRedOp_t const op = values_.sum ? ncclSum : ncclAvg;
+  std::size_t const end = range.first + range.count;
+  for (std::size_t at = range.first; at < end;) {
+    std::size_t const root = shard_ == 0 ? 0 : at / shard_;
+    std::size_t const next = shard_ == 0 || (root + 1) * shard_ > end ? end : (root + 1) * shard_;
+    std::size_t const n = next - at;
+    auto* const from = static_cast<unsigned char*>(data) + (at - range.first) * size_of_nccl(type);
+    collective_call const about{0,
+                                n,
+                                n * size_of_nccl(type),
+                                shard_ == 0 ? collective::all_reduce : collective::reduce,
+                                static_cast<std::uint8_t>(type),
+                                static_cast<std::uint8_t>(op),
+                                0,
+                                static_cast<std::int32_t>(root)};
+    comm_.run(
+        stream_, about,
+        [&](ncclComm_t comm, cudaStream_t s) {
+          return shard_ == 0 ? ncclAllReduce(from, from, n, type, op, comm, s)
+                             : ncclReduce(from, from, n, type, op, about.root, comm, s);
+        },
+        shard_ == 0 ? "ncclAllReduce" : "ncclReduce", where);
+    at = next;
   }
 }
 
