@@ -9,6 +9,7 @@
 #include "ranks.hpp"
 
 #include <warpwright/memory/buffer.hpp>
+#include <warpwright/scale/gradient_reducer.hpp>
 #include <warpwright/scale/rank_watch.hpp>
 
 #include <chrono>
@@ -33,16 +34,28 @@ void raw_all_reduce(ww::communicator const& comm, float* data, std::size_t n, ww
   check(ncclAllReduce(data, data, n, ncclFloat32, ncclSum, comm.get(), s.get()), "ncclAllReduce");
 }
 
-// Nanoseconds of a call on the host, while the GPU has work.
-template <class Call>
-double call_ns(ww::communicator& comm, ww::stream const& stream, Call call) {
-  constexpr int calls = bench::on_host ? 50 : 200;
-  comm.barrier();
-  double const begin = seconds();
-  for (int i = 0; i < calls; ++i) call();
-  double const ns = (seconds() - begin) / calls * 1e9;
+// Nanoseconds of calls on the host, in turn and while the GPU has work: of the first one, and how
+// many more the other one takes.
+template <class First, class Other>
+std::pair<double, double> call_ns(ww::communicator& comm, ww::stream const& stream, First first,
+                                  Other other) {
+  constexpr int calls = 10;
+  std::vector<double> times, added;
+  for (int round = 0; round < (bench::on_host ? 10 : 400); ++round) {
+    if (round % 10 == 0) {  // before the stream is full, where calls wait for the GPU
+      comm.synchronize(stream);
+      comm.barrier();
+    }
+    double const begin = seconds();
+    for (int i = 0; i < calls; ++i) first();
+    double const middle = seconds();
+    for (int i = 0; i < calls; ++i) other();
+    double const end = seconds();
+    times.push_back((middle - begin) / calls * 1e9);
+    added.push_back((end - middle - (middle - begin)) / calls * 1e9);
+  }
   comm.synchronize(stream);
-  return ns;
+  return {median(times), median(added)};
 }
 
 // Microseconds of a call on the GPU.
@@ -62,8 +75,8 @@ void run(ww::communicator& comm) {
   ww::memory_pool pool{ww::current_device(),
                        ww::memory_pool_options{}.source(ww::memory_source::cuda_malloc)};
   std::size_t const most = std::size_t{1} << (bench::on_host ? 16U : 30U);
-  ww::device_buffer<float> memory{pool, stream, most / sizeof(float)};
-  float* const data = memory.data();
+  ww::device_buffer<float> plain{pool, stream, most / sizeof(float)};
+  float* const data = plain.data();
   ww::check(cudaMemsetAsync(data, 0, most, stream.get()), "cudaMemsetAsync");
   int version = 0;
   check(ncclGetVersion(&version), "ncclGetVersion");
@@ -73,15 +86,19 @@ void run(ww::communicator& comm) {
   // waits.
   comm.all_reduce(stream, data, 256);
   say(comm, "call,ns\n");
-  std::vector<double> raw, typed, watched;
-  for (int round = 0; round < (bench::on_host ? 3 : 41); ++round) {
-    raw.push_back(call_ns(comm, stream, [&] { raw_all_reduce(comm, data, 256, stream); }));
-    typed.push_back(call_ns(comm, stream, [&] { comm.all_reduce(stream, data, 256); }));
+  auto const typed_call = [&] { comm.all_reduce(stream, data, 256); };
+  auto const [raw_ns, typed_ns] = call_ns(
+      comm, stream, [&] { raw_all_reduce(comm, data, 256, stream); }, typed_call);
+  say(comm, "ncclAllReduce,%.0f\ncommunicator adds,%.0f\n", raw_ns, typed_ns);
+  {
     ww::rank_watch const watch{comm};
-    watched.push_back(call_ns(comm, stream, [&] { comm.all_reduce(stream, data, 256); }));
+    auto const watched_ns =
+        call_ns(
+            comm, stream, [&] { raw_all_reduce(comm, data, 256, stream); }, typed_call)
+            .second;
+    say(comm, "with a rank_watch it adds,%.0f\n", watched_ns);
   }
-  say(comm, "ncclAllReduce,%.0f\ncommunicator,%.0f\nwith a rank_watch,%.0f\n", median(raw),
-      median(typed), median(watched));
+  std::vector<double> raw, typed;
 
   say(comm, "all_reduce bytes,ncclAllReduce us,communicator us,ratio,bus GB/s\n");
   double const bus = 2.0 * (comm.ranks() - 1) / comm.ranks();
@@ -98,6 +115,47 @@ void run(ww::communicator& comm) {
     say(comm, "%zu,%.2f,%.2f,%.3f,%.1f\n", bytes, median(raw), median(typed),
         median(typed) / median(raw), static_cast<double>(bytes) * bus / median(typed) * 1e-3);
   }
+
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+  std::size_t const window_most = most / 16;
+  void* memory = nullptr;
+  ncclWindow_t window{};
+  check(ncclMemAlloc(&memory, window_most), "ncclMemAlloc");
+  auto* const symmetric = static_cast<float*>(memory);
+  comm.barrier();
+  check(ncclCommWindowRegister(comm.get(), memory, window_most, &window, NCCL_WIN_COLL_SYMMETRIC),
+        "ncclCommWindowRegister");
+  say(comm,
+      "collective,bytes,plain us,window us,gain,a gradient_reducer of sums takes the window\n");
+  for (bool const gathers : {false, true}) {
+    for (std::size_t bytes = std::size_t{1} << (bench::on_host ? 10U : 18U); bytes <= window_most;
+         bytes *= 4) {
+      std::size_t const n = bytes / sizeof(float);
+      std::size_t const part = n / static_cast<std::size_t>(comm.ranks());
+      auto const run_on = [&](float* x) {
+        if (gathers) {
+          comm.all_gather(stream, x + static_cast<std::size_t>(comm.rank()) * part, x, part);
+        } else {
+          comm.all_reduce(stream, x, n);
+        }
+      };
+      raw.clear();
+      typed.clear();
+      for (int round = 0; round < (bench::on_host ? 2 : 15); ++round) {
+        raw.push_back(gpu_us(comm, stream, 20, [&] { run_on(data); }));
+        typed.push_back(gpu_us(comm, stream, 20, [&] { run_on(symmetric); }));
+      }
+      ww::gradient_reducer const reduce{comm, pool, stream, std::vector<std::size_t>{n},
+                                        ww::gradient_reducer_options{}.sum().bucket_bytes(bytes)};
+      say(comm, "%s,%zu,%.2f,%.2f,%.3f,%s\n", gathers ? "all_gather" : "all_reduce", bytes,
+          median(raw), median(typed), median(raw) / median(typed),
+          reduce.statistics().window ? "yes" : "no");
+    }
+  }
+  check(ncclCommWindowDeregister(comm.get(), window), "ncclCommWindowDeregister");
+  comm.barrier();
+  check(ncclMemFree(memory), "ncclMemFree");
+#endif
 }
 
 }  // namespace

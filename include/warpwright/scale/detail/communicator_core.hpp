@@ -57,6 +57,11 @@ class communicator_core final : public store_events, noncopyable {
   using nccl_call = ncclResult_t(ncclComm_t, cudaStream_t);
   void run(stream_ref stream, collective_call about, function_ref<nccl_call> call, char const* name,
            source_location where);
+  /// Calls a function with NCCL's communicator, or null when that is aborted.
+  void with_nccl(function_ref<void(ncclComm_t)> call) noexcept {
+    unique_lock<mutex> const lock{calls_};
+    call(comm_);
+  }
   void begin_group(source_location where);
   void end_group(bool quietly, source_location where);
   void exchange(char const* name, void const* mine, std::size_t bytes, array<char>& all,

@@ -6,7 +6,7 @@
 #include <warpwright/core/tensor_list.hpp>
 #include <warpwright/memory/buffer.hpp>
 #include <warpwright/scale/detail/bucket_plan.hpp>
-#include <warpwright/scale/detail/communicator_core.hpp>
+#include <warpwright/scale/detail/collective_memory.hpp>
 
 WARPWRIGHT_BEGIN
 
@@ -18,6 +18,7 @@ struct gradient_reducer_statistics {
   bool settled = false;          ///< order and size are found, and stay
   double exposed_seconds = 0.0;  ///< of the last step known: how long the stream has waited
   double step_seconds = 0.0;     ///< from the end of the step before to its end
+  bool window = false;           ///< NCCL's symmetric memory is used, as it is faster
 };
 
 namespace detail {
@@ -43,6 +44,8 @@ class reducer_core : noncopyable {
   [[nodiscard]] std::size_t plan(array<std::size_t> const& counts, source_location where);
   /// Adds the gradients as tensors. @param like  names and shapes; null: numbers
   void name(array<std::size_t> const& counts, tensor_list const* like, source_location where);
+  /// @return whether the arena is there; else allocate() gets one
+  [[nodiscard]] bool try_window(stream_ref stream, source_location where);
   void allocate(device_buffer<unsigned char>&& arena, device_buffer<unsigned char>&& narrow,
                 stream_ref stream, source_location where);
   void ready(stream_ref stream, std::size_t gradient, convert narrow, convert widen,
@@ -86,7 +89,8 @@ class reducer_core : noncopyable {
   tensor_list gradients_;
   std::size_t elements_ = 0, shard_ = 0;
   stream stream_;  // of the communication
-  device_buffer<unsigned char> arena_, narrow_;
+  collective_memory arena_;
+  device_buffer<unsigned char> narrow_;
   mutex mutex_;
   bucket_plan plan_;
   bucket_tuner tuner_;

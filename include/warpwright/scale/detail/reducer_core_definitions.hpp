@@ -26,7 +26,8 @@ WARPWRIGHT_COLD inline reducer_core::reducer_core(communicator_core& comm,
     : comm_{comm},
       values_{values},
       stream_{device_id{comm.device()},
-              get_stream_priority_range(device_id{comm.device()}, where).greatest, where} {
+              get_stream_priority_range(device_id{comm.device()}, where).greatest, where},
+      arena_{comm} {
   if (values.type != element_type::float32 && values.type != element_type::float16 &&
       values.type != element_type::bfloat16 && values.type != element_type::float64) {
     throw_invalid_argument("gradient_reducer: gradients are float32, float16, bfloat16 or float64",
@@ -92,12 +93,13 @@ WARPWRIGHT_COLD inline std::size_t reducer_core::plan(array<std::size_t> const& 
 WARPWRIGHT_COLD inline void reducer_core::allocate(device_buffer<unsigned char>&& arena,
                                                    device_buffer<unsigned char>&& narrow,
                                                    stream_ref stream, source_location where) {
-  arena_ = static_cast<device_buffer<unsigned char>&&>(arena);
+  if (!arena_.has_window()) arena_.use(static_cast<device_buffer<unsigned char>&&>(arena));
   narrow_ = static_cast<device_buffer<unsigned char>&&>(narrow);
-  if (arena_.size() == 0) return;
+  std::size_t const bytes = elements_ * size_of(values_.type);
+  if (bytes == 0) return;
   // What aligns the gradients is reduced with them, and stays 0.
-  warpwright::check(cudaMemsetAsync(arena_.data(), 0, arena_.size(), stream.get()),
-                    "cudaMemsetAsync", where);
+  warpwright::check(cudaMemsetAsync(arena_.data(), 0, bytes, stream.get()), "cudaMemsetAsync",
+                    where);
   stream.synchronize(where);
 }
 
@@ -112,6 +114,15 @@ WARPWRIGHT_COLD inline void reducer_core::name(array<std::size_t> const& counts,
                      where);
     }
   }
+}
+
+WARPWRIGHT_COLD inline bool reducer_core::try_window(stream_ref stream, source_location where) {
+  if (values_.sharded || values_.narrow) return false;  // of ncclReduce(), or not of the arena
+  std::size_t const most = bucket_bytes_ / size_of(values_.type);
+  element_range const range{0, elements_ < most ? elements_ : most};
+  auto const call = [&](void* data) { reduce_range(range, data, where); };
+  stream_.wait(stream, where);
+  return arena_.try_window(elements_ * size_of(values_.type), stream_, call, where);
 }
 
 WARPWRIGHT_COLD inline void reducer_core::use_plan(std::size_t bucket_bytes) {
@@ -292,6 +303,7 @@ WARPWRIGHT_COLD inline gradient_reducer_statistics reducer_core::statistics() co
   s.buckets = plan_.size();
   s.bucket_bytes = bucket_bytes_;
   s.settled = settled_;
+  s.window = arena_.has_window();
   relaxed_capture_mode const relaxed;
   for (std::uint64_t back = 0; back + 1 < remembered_steps && back < steps_; ++back) {
     step_events const& last = events_[(steps_ - 1 - back) % remembered_steps];
