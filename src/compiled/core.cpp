@@ -9,6 +9,7 @@
 #include <warpwright/core/detail/device/stream_definitions.hpp>
 #include <warpwright/core/detail/error/error_definitions.hpp>
 #include <warpwright/core/detail/launch/kernel_launch_definitions.hpp>
+#include <warpwright/core/detail/system/socket_definitions.hpp>
 #include <warpwright/core/detail/tensors/tensor_list_definitions.hpp>
 #include <warpwright/core/detail/text/kernel_label_definitions.hpp>
 #include <warpwright/core/detail/text/text_definitions.hpp>

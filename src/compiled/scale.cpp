@@ -6,4 +6,3 @@
 #include <warpwright/scale/detail/rank_report_definitions.hpp>
 #include <warpwright/scale/detail/store_client_definitions.hpp>
 #include <warpwright/scale/detail/store_server_definitions.hpp>
-#include <warpwright/scale/detail/store_socket_definitions.hpp>

@@ -8,13 +8,34 @@
 
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
+#include <warpwright/core/detail/system/socket.hpp>
 #include <warpwright/core/detail/thread/thread.hpp>
 #include <warpwright/core/error.hpp>
-#include <warpwright/scale/detail/store_socket.hpp>
 
 WARPWRIGHT_BEGIN
 
 namespace detail {
+
+struct message_kind {
+  enum : std::uint32_t {
+    // of a rank to the store
+    hello = message_magic + 1,  // who it is
+    part,                       // its part of an exchange
+    state,                      // how far it is
+    fail,                       // a text: it cannot go on
+    leave,                      // its communicator ends; a text: by an exception
+    regroup,                    // it is ready for a new group
+    // of the store to a rank
+    accepted,  // the hello is right; the others have not come yet
+    refused,   // a text; for_good: waiting does not help
+    group,     // all have come: its number, size and ranks
+    whole,     // the parts of all ranks
+    beat,      // the store is alive; how many newcomers wait
+    left,      // a rank's communicator has ended in good order; how far it was
+    ask,       // a rank is lost: answer with a state at once
+    lost       // the report, and which ranks are lost
+  };
+};
 
 enum class collective : std::uint8_t {
   none,
@@ -118,8 +139,9 @@ class store_server : noncopyable {
   void finish_exchange();
   void begin_report(text const& reason);
   void end_report();
-  void send(member& m, message_kind kind, std::uint64_t value, void const* data, std::size_t bytes);
-  void send_all(message_kind kind, std::uint64_t value, void const* data, std::size_t bytes);
+  void send(member& m, std::uint32_t kind, std::uint64_t value, void const* data,
+            std::size_t bytes);
+  void send_all(std::uint32_t kind, std::uint64_t value, void const* data, std::size_t bytes);
   void flush(member& m);
   void check_times();
   [[nodiscard]] bool idle() const noexcept;
@@ -226,7 +248,7 @@ class store_client : noncopyable {
   void listen();
   void store_lost(char const* how);
   void lose(char const* report, std::int32_t const* ranks, std::size_t count);
-  [[nodiscard]] bool send(message_kind kind, std::uint64_t value, void const* data,
+  [[nodiscard]] bool send(std::uint32_t kind, std::uint64_t value, void const* data,
                           std::size_t bytes) noexcept;
   void handle(message_header const& header, char const* payload);
   void send_state(bool asked) noexcept;

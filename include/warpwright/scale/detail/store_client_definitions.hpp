@@ -160,7 +160,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::start(store_events& events,
   }
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE bool store_client::send(message_kind kind, std::uint64_t value,
+WARPWRIGHT_COLD WARPWRIGHT_INLINE bool store_client::send(std::uint32_t kind, std::uint64_t value,
                                                           void const* data,
                                                           std::size_t bytes) noexcept {
   unique_lock<mutex> const lock{send_mutex_};

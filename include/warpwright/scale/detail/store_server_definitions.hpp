@@ -121,7 +121,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::accept_all() {
   }
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::send(member& m, message_kind kind,
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::send(member& m, std::uint32_t kind,
                                                           std::uint64_t value, void const* data,
                                                           std::size_t bytes) {
   if (!m.socket.valid()) return;
@@ -133,7 +133,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::send(member& m, message_kin
   flush(m);
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::send_all(message_kind kind,
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::send_all(std::uint32_t kind,
                                                               std::uint64_t value, void const* data,
                                                               std::size_t bytes) {
   for (member* m : members_) {

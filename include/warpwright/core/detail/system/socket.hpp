@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// TCP between the ranks of one program: connections with deadlines, and messages over them. All
-// ranks have the same byte order.
+// TCP: connections with deadlines, and messages over them between machines of one byte order.
 #pragma once
 
 #include <warpwright/core/detail/container/array.hpp>
@@ -36,31 +35,14 @@ class socket_handle {
   int descriptor_;
 };
 
-enum class message_kind : std::uint32_t {
-  // of a rank to the store
-  hello = 0x77770001,  // who it is
-  part,                // its part of an exchange
-  state,               // how far it is
-  fail,                // a text: it cannot go on
-  leave,               // its communicator ends; a text: by an exception
-  regroup,             // it is ready for a new group
-  // of the store to a rank
-  accepted,  // the hello is right; the others have not come yet
-  refused,   // a text; for_good: waiting does not help
-  group,     // all have come: its number, size and ranks
-  whole,     // the parts of all ranks
-  beat,      // the store is alive; how many newcomers wait
-  left,      // a rank's communicator has ended in good order; how far it was
-  ask,       // a rank is lost: answer with a state at once
-  lost       // the report, and which ranks are lost
-};
-
+/// A message: so many bytes behind this.
 struct message_header {
-  message_kind kind;
-  std::uint32_t bytes;  // behind the header
+  std::uint32_t kind;  // message_magic and a small number
+  std::uint32_t bytes;
   std::uint64_t value;
 };
 
+inline constexpr std::uint32_t message_magic = 0x77770000U;
 inline constexpr std::uint32_t max_message_bytes = 1U << 26U;
 
 /// What has come over a connection so far.
@@ -76,7 +58,7 @@ class message_reader {
     begin_ = 0;
     broken_ = false;
   }
-  /// @return whether what has come cannot be of this program
+  /// @return whether what has come is no message
   [[nodiscard]] bool broken() const noexcept { return broken_; }
 
  private:
@@ -114,5 +96,5 @@ void close_when_read(socket_handle& socket, std::uint64_t until) noexcept;
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/scale/detail/store_socket_definitions.hpp>
+#include <warpwright/core/detail/system/socket_definitions.hpp>
 #endif

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <warpwright/scale/detail/store_socket.hpp>
+#include <warpwright/core/detail/system/socket.hpp>
 
 #include <cerrno>
 #include <cstdio>
@@ -48,8 +48,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE bool message_reader::next(message_header& head
   std::size_t const have = data_.size() - begin_;
   if (broken_ || have < sizeof header) return false;
   std::memcpy(&header, data_.begin() + begin_, sizeof header);
-  broken_ = header.kind < message_kind::hello || header.kind > message_kind::lost ||
-            header.bytes > max_message_bytes;
+  broken_ = (header.kind & 0xffff0000U) != message_magic || header.bytes > max_message_bytes;
   if (broken_ || have - sizeof header < header.bytes) return false;
   payload = data_.begin() + begin_ + sizeof header;
   begin_ += sizeof header + header.bytes;
