@@ -150,6 +150,7 @@ limit_for() {
     warpwright/serve.hpp | warpwright/serve/batcher.hpp | warpwright/train/gradients.hpp | \
       warpwright/train/health.hpp | warpwright/train/optimizers.hpp | warpwright/scale/device_group.hpp | \
       warpwright/scale/gradient_reducer.hpp | warpwright/scale/rank_watch.hpp | \
+      warpwright/scale/sharded_optimizer.hpp | \
       warpwright/observe/trace.hpp | \
       warpwright/tune/batch_tuner.hpp | warpwright/tune/tuning_pool.hpp | warpwright/graph/graph_cache.hpp | warpwright/stream/prefetch.hpp | \
       warpwright/stream/collect.hpp | warpwright/stream/run_in_batches.hpp) limit=$limit_of_tuner ;;

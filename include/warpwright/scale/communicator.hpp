@@ -119,7 +119,9 @@ class communicator {
   /// @throws communicator_error  naming the ranks that have not come within the deadline, or what
   ///   differs between ranks; rank_lost when a rank ends meanwhile
   explicit communicator(rendezvous const& how, communicator_options const& options = {},
-                        source_location where = source_location::current());
+                        source_location where = source_location::current())
+      : core_{new detail::communicator_core{how.place_, values_of(options), where}},
+        exceptions_{std::uncaught_exceptions()} {}
   communicator(communicator&& other) noexcept
       : core_{detail::exchange(other.core_, nullptr)}, exceptions_{other.exceptions_} {}
   communicator& operator=(communicator&&) = delete;
@@ -222,10 +224,16 @@ class communicator {
   /// Waits until all ranks have come here: the hosts, not the streams.
   /// @throws rank_lost  naming those that have not come within the deadline
   /// **Cost:** a round trip to rank 0.
-  void barrier(source_location where = source_location::current());
+  void barrier(source_location where = source_location::current()) {
+    detail::array<char> nothing;
+    core_->exchange("barrier()", nullptr, 0, nothing, where);
+  }
   /// Waits for a stream, and throws if its collectives may not have completed.
   /// @throws rank_lost, communicator_error, cuda_error
-  void synchronize(stream_ref stream, source_location where = source_location::current());
+  void synchronize(stream_ref stream, source_location where = source_location::current()) {
+    stream.synchronize(where);
+    core_->check(where);
+  }
   /// Throws if a rank is lost, or NCCL has failed.
   /// @throws rank_lost, communicator_error
   void check(source_location where = source_location::current()) const { core_->check(where); }
@@ -287,5 +295,4 @@ class communicator {
 
 WARPWRIGHT_END
 
-#include <warpwright/scale/detail/communicator_definitions.hpp>
 #include <warpwright/scale/detail/rendezvous_definitions.hpp>

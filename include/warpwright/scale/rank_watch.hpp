@@ -62,7 +62,6 @@ class watch_of_ranks {
   }
   /// A line for each. @param most  of the last ones
   [[nodiscard]] std::string to_text(std::size_t most = 20) const { return core_.to_text(most); }
-  [[nodiscard]] std::string to_json(std::size_t most = 4096) const { return core_.to_json(most); }
 
  private:
   static void mark(stream_ref stream, unsigned long long const* what, unsigned long long* counter,

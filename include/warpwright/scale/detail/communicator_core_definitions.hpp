@@ -62,6 +62,11 @@ WARPWRIGHT_COLD inline communicator_core::communicator_core(store_place const& a
       ring_{ring_size} {
   store_place place{asked};
   try {
+    if (!(values.deadline > 0.0 && values.deadline <= 1e6)) {
+      throw_invalid_argument(text{"communicator_options: the deadline is "} + values.deadline +
+                                 " s; above 0, and at most 1000000, is possible",
+                             where);
+    }
     socket_handle listener = open_store(place, where);
     if (listener.valid()) {
       server_ = new store_server{static_cast<socket_handle&&>(listener), place.ranks,

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/capture/capture_guard.hpp>
+#include <warpwright/core/detail/device/device_scope.hpp>
+#include <warpwright/core/detail/text/string_builder.hpp>
 #include <warpwright/core/event.hpp>
 #include <warpwright/scale/detail/communicator_core.hpp>
 
@@ -26,6 +29,11 @@ struct replay_counters {
   unsigned long long expected;  // collectives of the replays that have begun
   unsigned long long done;
   unsigned long long collectives[max_captures];  // of each capture
+
+  // A kernel may write it meanwhile.
+  static unsigned long long read(unsigned long long const& counter) noexcept {
+    return __atomic_load_n(&counter, __ATOMIC_RELAXED);
+  }
 };
 
 /// A rank_watch without its kernels.
@@ -35,20 +43,123 @@ class watch_core final : public collective_hook, noncopyable {
   using mark = void (*)(stream_ref, unsigned long long const* what, unsigned long long* counter,
                         source_location where);
 
-  watch_core(communicator_core& comm, double deadline, mark record, source_location where);
-  ~watch_core();
+  WARPWRIGHT_COLD watch_core(communicator_core& comm, double deadline, mark record,
+                             source_location where)
+      : comm_{comm}, deadline_{deadline > 0.0 ? deadline : comm.deadline()}, mark_{record} {
+    if (!(deadline >= 0.0 && deadline <= 1e6)) {
+      throw_invalid_argument(text{"rank_watch: the deadline is "} + deadline +
+                                 " s; above 0, and at most 1000000, is possible",
+                             where);
+    }
+    scoped_device const device{device_id{comm.device()}, where};
+    for (std::size_t i = 0; i < max_events; ++i) {
+      events_.emplace_back(where);
+      free_.push_back(i);
+    }
+    waiting_.reserve(max_events);
+    void* memory = nullptr;
+    check(cudaHostAlloc(&memory, sizeof(replay_counters),
+                        cudaHostAllocPortable | cudaHostAllocMapped),
+          "cudaHostAlloc", where);
+    replays_ = new (memory) replay_counters{};
+    comm_.set_hook(this);
+  }
+  WARPWRIGHT_COLD ~watch_core() {
+    comm_.set_hook(nullptr);
+    device_scope const device{comm_.device()};
+    relaxed_capture_mode const relaxed;
+    discard(cudaFreeHost(replays_));
+  }
 
   [[nodiscard]] std::uint64_t completed() const noexcept {
     return completed_.load(memory_order::acquire);
   }
-  [[nodiscard]] std::vector<collective_record> last(std::size_t most) const;
-  [[nodiscard]] std::string to_text(std::size_t most) const;
-  [[nodiscard]] std::string to_json(std::size_t most) const;
+  WARPWRIGHT_COLD std::vector<collective_record> last(std::size_t most) const {
+    std::vector<collective_record> all;
+    std::uint64_t const called = comm_.called();
+    std::uint64_t const ring = communicator_core::ring_size;
+    std::uint64_t const count = most < ring ? most : ring;
+    for (std::uint64_t n = called > count ? called - count + 1 : 1; n <= called; ++n) {
+      collective_call call;
+      if (!comm_.find_call(n, call)) continue;
+      all.push_back({call.number, collective_name(call.operation), call.bytes, call.captured != 0,
+                     call.captured == 0 && n <= completed()});
+    }
+    return all;
+  }
+  WARPWRIGHT_COLD std::string to_text(std::size_t most) const {
+    string_builder all;
+    for (collective_record const& r : last(most)) {
+      all += string_builder{"#"} + r.number + " " + r.name + " " + r.bytes + " B" +
+             (r.captured    ? " (captured)"
+              : r.completed ? ""
+                            : " (not completed)") +
+             "\n";
+    }
+    return all;
+  }
 
-  void calls(stream_ref stream, source_location where) override;
-  void called(stream_ref stream, collective_call const& call, source_location where) override;
-  void describe(rank_state& state) noexcept override;
-  void tick() noexcept override;
+  // Before a call: in a capture, each replay says that it begins.
+  WARPWRIGHT_COLD void calls(stream_ref stream, source_location where) override {
+    capture_info const info = get_capture_info(stream, where);
+    if (info.status != cudaStreamCaptureStatusActive || info.id == capture_ ||
+        captures_ == replay_counters::max_captures) {
+      return;
+    }
+    capture_ = info.id;
+    mark_(stream, &replays_->collectives[captures_++], &replays_->expected, where);
+  }
+  void called(stream_ref stream, collective_call const& call, source_location where) override {
+    if (call.captured != 0) {
+      if (get_capture_info(stream, where).id != capture_) return;  // more graphs than places
+      __atomic_fetch_add(&replays_->collectives[captures_ - 1], 1, __ATOMIC_RELAXED);
+      mark_(stream, nullptr, &replays_->done, where);
+      return;
+    }
+    unique_lock<mutex> const lock{mutex_};
+    if (free_.empty()) return;  // the next one that has an event stands for it, too
+    std::size_t const index = free_.back();
+    events_[index].record(stream.get(), where);
+    free_.pop_back();
+    if (waiting_.empty()) progress_ = monotonic_nanoseconds();
+    waiting_.push_back({call.number, index});
+  }
+  WARPWRIGHT_COLD void describe(rank_state& state) noexcept override {
+    {
+      unique_lock<mutex> const lock{mutex_};
+      if (!waiting_.empty()) state.completed = waiting_.front().number - 1;
+    }
+    state.replays = replay_counters::read(replays_->done);
+    state.replay = replay_counters::read(replays_->expected) > state.replays ? 1 : 0;
+  }
+  WARPWRIGHT_COLD void tick() noexcept override {
+    unique_lock<mutex> const lock{mutex_};
+    std::uint64_t const now = monotonic_nanoseconds();
+    unsigned long long const done = replay_counters::read(replays_->done);
+    bool const replays = replay_counters::read(replays_->expected) > done;
+    if (done != replayed_ || (!replays && waiting_.empty())) progress_ = now;
+    replayed_ = done;
+    {
+      device_scope const device{comm_.device()};
+      relaxed_capture_mode const relaxed;
+      std::size_t ended = 0;
+      for (; ended < waiting_.size(); ++ended) {
+        cudaError_t const status = cudaEventQuery(events_[waiting_[ended].event].get());
+        if (discard(status) == cudaErrorNotReady) break;
+        free_.push_back(waiting_[ended].event);
+        completed_.store(waiting_[ended].number, memory_order::release);
+      }
+      if (ended != 0) progress_ = now;
+      waiting_.remove_front(ended);
+    }
+    bool const waits = !waiting_.empty() || replays;
+    if (told_ || !waits || comm_.is_lost()) {
+      told_ = told_ && comm_.is_lost();  // a new group begins anew
+    } else if (static_cast<double>(now - progress_) >= deadline_ * 1e9) {
+      told_ = true;
+      comm_.fail_hanging(text{"no collective has completed within "} + deadline_ + " s");
+    }
+  }
 
  private:
   static constexpr std::size_t max_events = 256;
@@ -76,5 +187,3 @@ class watch_core final : public collective_hook, noncopyable {
 }  // namespace detail
 
 WARPWRIGHT_END
-
-#include <warpwright/scale/detail/watch_core_definitions.hpp>
