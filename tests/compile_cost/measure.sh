@@ -145,12 +145,11 @@ limit_for() {
     use_tuner_compiled) limit=2.10 ;;
     use_mixed) limit=10.45 ;;
     use_mixed_compiled) limit=7.00 ;;
-    warpwright/tune.hpp | warpwright/tune/chooser.hpp | warpwright/tune/stored_tuner.hpp)
-      limit=$limit_of_store ;;
+    warpwright/tune.hpp | warpwright/tune/chooser.hpp | warpwright/tune/stored_tuner.hpp | \
+      warpwright/scale/sharded_optimizer.hpp) limit=$limit_of_store ;;
     warpwright/serve.hpp | warpwright/serve/batcher.hpp | warpwright/train/gradients.hpp | \
       warpwright/train/health.hpp | warpwright/train/optimizers.hpp | warpwright/scale/device_group.hpp | \
       warpwright/scale/gradient_reducer.hpp | warpwright/scale/rank_watch.hpp | \
-      warpwright/scale/sharded_optimizer.hpp | \
       warpwright/observe/trace.hpp | \
       warpwright/tune/batch_tuner.hpp | warpwright/tune/tuning_pool.hpp | warpwright/graph/graph_cache.hpp | warpwright/stream/prefetch.hpp | \
       warpwright/stream/collect.hpp | warpwright/stream/run_in_batches.hpp) limit=$limit_of_tuner ;;
