@@ -97,7 +97,7 @@ class sharded_optimizer : detail::noncopyable {
       std::string const name =
           like[i].name +
           (begin > range.first ? "[" + std::to_string(begin - range.first) + ":]" : "");
-      shape_key const shape{static_cast<std::uint64_t>(end - begin)};
+      shape_key const shape{end - begin};
       own_.add(name, parameter(begin), type_, shape, where);
       own_gradients_.add(name, core_.address(begin), type_, shape, where);
     }
