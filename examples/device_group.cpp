@@ -62,8 +62,7 @@ int run() {
   group.wait();
 
   for (std::size_t i = 0; i < group.size(); ++i) {
-    std::printf("device %d: %zu of %zu items, %.3g a second\n", group.device(i).value(),
-                parts[i].count, items, group.statistics()[i].items_per_second);
+    std::printf("device %d: %zu of %zu items\n", group.device(i).value(), parts[i].count, items);
   }
   std::printf("%s", ww::to_text(group.links()).c_str());
   for (std::size_t i = 0; i < items; ++i) {

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What does not include nccl.h, which a program need not have.
 #include <warpwright/scale/detail/device_group_definitions.hpp>
-#include <warpwright/scale/detail/device_scheduler_definitions.hpp>
 #include <warpwright/scale/detail/rank_report_definitions.hpp>
 #include <warpwright/scale/detail/store_client_definitions.hpp>
 #include <warpwright/scale/detail/store_server_definitions.hpp>

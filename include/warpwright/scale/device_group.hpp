@@ -3,14 +3,12 @@
 //
 // All devices of one process, of equal speed or not:
 //
-//   ww::device_group group;
-//   group.run([&](ww::device_slot& d) { infer(d.stream, model[d.index], request); });  // one has
-//   it auto const parts = group.split(items, [&](ww::device_slot& d, std::size_t first,
-//                                             std::size_t count) { ... });          // all share it
+//   group.run([&](ww::device_slot& d) { infer(d.stream, model[d.index], request); });
+//   auto const parts = group.split(
+//       items, [&](ww::device_slot& d, std::size_t first, std::size_t count) { ... });
 //   group.gather(stream, parts, target, results);
 #pragma once
 
-#include <warpwright/core/detail/clock.hpp>
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/core/detail/options.hpp>
 #include <warpwright/memory/pool.hpp>
@@ -18,6 +16,7 @@
 #include <warpwright/stream/stream_pool.hpp>
 
 #include <cstddef>
+#include <deque>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -27,9 +26,7 @@ WARPWRIGHT_BEGIN
 namespace detail {
 struct device_group_settings {
   device_schedule schedule = device_schedule::fastest;
-  unsigned streams = 2;
-  unsigned max_pieces = 8;
-  bool peer_access = true;
+  unsigned streams = 2, max_pieces = 8;
   // The other devices reach memory of virtual_memory by way of the host alone.
   memory_pool_options pool = memory_pool_options{}.source(memory_source::cuda_malloc);
 };
@@ -39,20 +36,15 @@ struct device_group_settings {
 class device_group_options
     : public detail::options_base<device_group_options, detail::device_group_settings> {
  public:
-  /// @param rule  who gets the next piece of work; default: fastest
+  /// Who gets the next piece of work; default: fastest.
   constexpr self schedule(device_schedule rule) const { return with(&values::schedule, rule); }
-  /// @param n  of each device, for run(), at least 1; default: 2
+  /// Streams of each device, for run(), at least 1; default: 2.
   constexpr self streams(unsigned n) const { return with(&values::streams, n); }
-  /// @param n  pieces of a device that may be queued or run, while others wait, at least 1;
-  /// default:
-  ///   8. With few a device is idle between two, with many they are queued before speeds are known
+  /// Pieces of a device that may be queued or run, at least 1; default: 8. With few a device is
+  /// idle between two, with many they are queued before speeds are known.
   constexpr self max_pieces(unsigned n) const { return with(&values::max_pieces, n); }
-  /// @param on  whether devices may access each other's memory of cudaMalloc; default: on
-  constexpr self peer_access(bool on) const { return with(&values::peer_access, on); }
-  /// @param options  of each pool. Other devices access memory of memory_source::cuda_malloc alone
-  constexpr self pool(memory_pool_options const& options) const {
-    return with(&values::pool, options);
-  }
+  /// Of each pool. Other devices access memory of memory_source::cuda_malloc alone: the default.
+  constexpr self pool(memory_pool_options const& o) const { return with(&values::pool, o); }
 };
 
 /// Where a piece of work runs.
@@ -70,19 +62,9 @@ struct device_part {
   std::size_t count = 0;  ///< of items; may be 0
 };
 
-/// What a device has done in a group, in pieces of work.
-struct device_load {
-  device_id device{0};
-  std::size_t completed = 0;
-  std::size_t failed = 0;  ///< their function threw, or CUDA failed
-  std::size_t queued = 0;
-  double items_per_second = 0.0;  ///< as measured; 0: not known yet
-};
-
 /// How fast a device copies to another.
 struct device_link {
-  device_id from{0};
-  device_id to{0};
+  device_id from{0}, to{0};
   bool peer = false;  ///< `from` can access the memory of `to`; else copies go through the host
   double bytes_per_second = 0.0;
   double latency_seconds = 0.0;  ///< of a copy of 4 bytes behind others
@@ -92,23 +74,21 @@ struct device_link {
 std::string to_text(std::vector<device_link> const& links);
 
 /// Several devices of one process: a pool and streams for each, and who gets the next piece of
-/// work. Pieces are timed by events: nothing is to be known of the devices' speeds, which may
-/// change. A device whose pieces fail gets fewer while others can have them.
-///
+/// work. Events time the pieces: nothing is to be known of the devices' speeds, which may change. A
+/// device whose pieces fail gets fewer while others can have them.
 /// @pre What is allocated from its pools is freed before it ends.
 /// **Threads:** any number may call at once, but no function of a piece calls the group.
 /// **Capture:** a function may capture on its stream, and ends that; captures of others are not
-/// disturbed. **Cost:** some eight CUDA calls a piece, and for each stream of each device a query;
-/// while a device is full, the caller polls. Access between peers stays enabled.
+/// disturbed. **Cost:** some eight CUDA calls a piece, and for each stream of each device a query,
+/// under a lock; while a device is full, the caller polls. Access between peers stays enabled.
 class device_group : detail::noncopyable {
  public:
-  /// All devices.
+  /// All devices, or those given, each once.
   /// @throws std::invalid_argument  if there is none, and for an option out of range
   /// @throws cuda_error, std::bad_alloc  when a pool or a stream cannot be created
   explicit device_group(device_group_options const& options = {},
-                        source_location where = source_location::current());
-  /// @param devices  each once
-  /// @throws as above, and std::invalid_argument  for a device twice or one that does not exist
+                        source_location where = source_location::current())
+      : device_group{all_devices(where), options, where} {}
   explicit device_group(std::vector<device_id> const& devices,
                         device_group_options const& options = {},
                         source_location where = source_location::current());
@@ -117,67 +97,54 @@ class device_group : detail::noncopyable {
 
   /// @return the number of devices, at least 1. Indices below are smaller
   [[nodiscard]] std::size_t size() const noexcept { return members_.size(); }
-  [[nodiscard]] device_id device(std::size_t i) const noexcept { return members_[i]->id; }
-  [[nodiscard]] memory_pool& pool(std::size_t i) noexcept { return members_[i]->pool; }
+  [[nodiscard]] device_id device(std::size_t i) const noexcept { return members_[i].id; }
+  [[nodiscard]] memory_pool& pool(std::size_t i) noexcept { return members_[i].pool; }
   /// @return the stream of the device's parts of split(); pieces of run() are not ordered with it
-  [[nodiscard]] stream_ref stream(std::size_t i) const noexcept { return members_[i]->main; }
+  [[nodiscard]] stream_ref stream(std::size_t i) const noexcept { return members_[i].main; }
 
   /// Runs one piece of work on the device whose turn it is.
   /// @param items  how much work it is, above 0, in a unit of your own; default: 1
-  /// @param f      `void f(device_slot&)`: enqueues it. To wait for the piece, record an event
+  /// @param f      enqueues it. To wait for the piece, record an event
   /// @return the device's index
-  /// @throws what `f` throws; cuda_error when a call fails, also for an error of the device's
-  ///   earlier work
+  /// @throws what `f` throws; cuda_error  also for an error of the device's earlier work
   /// **Stream:** waits only where the device has max_pieces().
-  template <class F>
-  std::size_t run(double items, F&& f, source_location where = source_location::current()) {
-    static_assert(std::is_invocable<F&, device_slot&>::value,
-                  "warpwright: device_group::run(f) calls f(warpwright::device_slot&)");
-    return run_any(items, f, where);
+  std::size_t run(double items, detail::function_ref<void(device_slot&)> f,
+                  source_location where = source_location::current()) {
+    return enqueue(any, items, f, where);
   }
-  template <class F, std::enable_if_t<std::is_invocable<F&, device_slot&>::value, int> = 0>
-  std::size_t run(F&& f, source_location where = source_location::current()) {
-    return run_any(1.0, f, where);
+  std::size_t run(detail::function_ref<void(device_slot&)> f,
+                  source_location where = source_location::current()) {
+    return enqueue(any, 1.0, f, where);
   }
 
-  /// Divides a batch among the devices: with device_schedule::fastest by their speeds in the last
-  /// splits, otherwise into equal parts.
+  /// Divides a batch among the devices: with device_schedule::fastest by their speeds so far,
+  /// otherwise into equal parts.
   /// @param items  0 calls nothing
   /// @param f      `void f(device_slot&, std::size_t first, std::size_t count)`: enqueues a part,
   ///   and does not wait, as others follow; called for each device that gets items, in turn
   /// @return the parts, one for each device
   /// @throws as run(); parts enqueued before have then completed
   /// **Stream:** ordered on stream(i). Waits only where a device has max_pieces().
-  template <class F>
-  std::vector<device_part> split(std::size_t items, F&& f,
-                                 source_location where = source_location::current()) {
-    static_assert(std::is_invocable<F&, device_slot&, std::size_t, std::size_t>::value,
-                  "warpwright: device_group::split(items, f) calls f(warpwright::device_slot&, "
-                  "std::size_t first, std::size_t count)");
-    return split_all(items, f, where);
-  }
+  std::vector<device_part> split(
+      std::size_t items, detail::function_ref<void(device_slot&, std::size_t, std::size_t)> f,
+      source_location where = source_location::current());
 
   /// Copies each device's part of a split to its place in one array.
   /// @param stream   the copies are ordered behind its earlier work and before its later work
-  /// @param parts    of split()
   /// @param target   device or page-locked memory, for all items
   /// @param sources  sources[i]: the elements of device i's part, in its memory, ordered on
   ///   stream(i); as a std::vector of pointers
   /// @param elements_per_item  at least 1
-  /// @throws std::invalid_argument  for pageable memory, and for a null pointer of a part
-  /// @throws cuda_error             when a call fails
+  /// @throws std::invalid_argument  for pageable memory
+  /// @throws cuda_error  when a call fails
   /// **Stream:** on each stream(i) and `stream`; does not block.
   template <class T, class Sources>
   void gather(stream_ref stream, std::vector<device_part> const& parts, T* target,
               Sources const& sources, std::size_t elements_per_item = 1,
               source_location where = source_location::current()) {
     static_assert(std::is_trivially_copyable<T>::value, "warpwright: gather() copies bytes");
-    detail::array<void const*> from;
-    for (device_part const& part : parts) {
-      T const* const source = part.count != 0 ? sources[part.index] : nullptr;
-      from.push_back(source);
-    }
-    gather_all(stream, parts, target, from, elements_per_item * sizeof(T), where);
+    auto const source = [&](std::size_t i) -> void const* { return sources[i]; };
+    gather_all(stream, parts, target, source, elements_per_item * sizeof(T), where);
   }
 
   /// Waits for all work of all devices.
@@ -191,63 +158,44 @@ class device_group : detail::noncopyable {
   /// **Stream:** on all stream(i); blocks. **Cost:** milliseconds; start-up.
   [[nodiscard]] std::vector<device_link> links(std::size_t bytes = std::size_t{32} << 20U,
                                                source_location where = source_location::current());
-  /// @return of each device
-  [[nodiscard]] std::vector<device_load> statistics(
-      source_location where = source_location::current());
 
  private:
   struct piece {
-    timed_event start;
     timed_event end;
-    double items;
+    double items = 0.0;
   };
   struct member : detail::noncopyable {
     member(device_id device, detail::device_group_settings const& s, source_location where)
         : id{device},
-          leases{device, s.streams, 0, where},
-          main{device, 0, where},
-          pool{device, s.pool, where} {}
+          streams{device, s.streams + 1, 0, where},
+          lease{streams.lease(where)},
+          main{lease.stream()},
+          pool{device, s.pool, where},
+          last{where} {}
     device_id id;
-    stream_pool leases;  // the pool's destructor waits for them
-    warpwright::stream main;
+    stream_pool streams;  // the pool's destructor waits for them
+    stream_lease lease;
+    stream_ref main;
     memory_pool pool;
-    detail::mutex lock;  // of what follows; held across queries
-    detail::array<piece> running;
-    detail::array<piece> spare;
-    std::size_t pieces = 0;  // that both have memory for
-    timed_event last;        // the end of the piece that was the last one to end
-    bool has_last = false;
+    timed_event last;             // the last end of a piece, or a begin on the idle device
+    detail::array<piece> pieces;  // that run, in their order, and behind them others for later
+    std::size_t running = 0;
   };
-  struct member_list : detail::array<member*> {
-    ~member_list() {
-      while (!empty()) {
-        delete back();
-        pop_back();
-      }
-    }
-  };
+  static constexpr std::size_t any = detail::device_scheduler::none;
 
-  std::size_t run_any(double items, detail::function_ref<void(device_slot&)> f,
+  static std::vector<device_id> all_devices(source_location where);
+  // @param device  an index; any: the one whose turn it is. @return it
+  std::size_t enqueue(std::size_t device, double items, detail::function_ref<void(device_slot&)> f,
                       source_location where);
-  std::vector<device_part> split_all(
-      std::size_t items, detail::function_ref<void(device_slot&, std::size_t, std::size_t)> f,
-      source_location where);
   void gather_all(stream_ref stream, std::vector<device_part> const& parts, void* target,
-                  detail::array<void const*> const& from, std::size_t item_bytes,
+                  detail::function_ref<void const*(std::size_t)> sources, std::size_t item_bytes,
                   source_location where);
-  void enqueue(std::size_t index, bool on_main, double items,
-               detail::function_ref<void(device_slot&)> f, source_location where);
-  piece take_piece(member& m, source_location where);
-  void reap(std::size_t index) noexcept;
-  void reap_all(source_location where);
-  static double now() noexcept {
-    return 1e-9 * static_cast<double>(detail::monotonic_nanoseconds());
-  }
+  void reap(source_location where);
 
   detail::device_group_settings settings_;
-  member_list members_;
-  detail::spin_lock choosing_;
-  detail::device_scheduler scheduler_;  // guarded by choosing_
+  std::deque<member> members_;
+  detail::mutex lock_;  // of the scheduler and the pieces
+  detail::device_scheduler scheduler_;
 };
 
 WARPWRIGHT_END

@@ -15,66 +15,101 @@ enum class device_schedule {
 
 namespace detail {
 
-/// Who gets the next piece of work: no CUDA, no lock, times in seconds of any clock.
-///
-/// The pace of a device, seconds an item, is a mean of its pieces, of which later ones count more.
-/// The time of a piece is that since its begin or, if that is later, since the piece before it
-/// ended: what runs at once is counted once. After a failure a device rests while others get
-/// pieces: it would else seem to be idle, and get all of them.
+/// Who gets the next piece of work: no CUDA, no clock, no lock. A device that has failed rests
+/// while others get pieces: it would else seem to be idle, and get all of them.
 class device_scheduler {
  public:
   static constexpr std::size_t none = ~std::size_t{0};
-  struct device {
-    double items = 0.0, seconds = 0.0;          // of the mean
-    double new_items = 0.0, new_seconds = 0.0;  // pieces not in it yet: those that run at once are
-    std::size_t new_pieces = 0, samples = 0;    // one sample
-    bool unlike = false;     // the last sample was unlike the mean: a second one is the new mean
-    double progress = 0.0;   // when it completed a piece, or got one while it was idle
-    double passed_by = 0.0;  // pieces of others since it got one
-    double resting = 0.0;    // for so many pieces of others
-    double queued_items = 0.0;
-    std::size_t queued = 0, completed = 0, failed = 0, failed_in_turn = 0;  // pieces
-  };
 
   /// @param concurrent  pieces that a device runs at once
   device_scheduler(std::size_t devices, device_schedule schedule, std::size_t concurrent,
                    std::size_t max_pieces)
       : schedule_{schedule}, concurrent_{concurrent}, max_pieces_{max_pieces}, all_(devices) {}
 
-  /// Chooses a device for a piece, which is then queued there.
-  /// @return its index; none: it has max_pieces. Ask again when time has passed
-  std::size_t take(double items, double now) noexcept;
-  /// Divides a batch: counts[i] for device i.
-  void divide(std::size_t items, std::size_t* counts) const noexcept;
-  /// @return whether the device has room for the piece, which is then queued there
-  bool begin(std::size_t index, double items, double now) noexcept;
-  /// @param seconds  as above; below 0: the piece failed
-  void end(std::size_t index, double items, double seconds, double now) noexcept;
+  /// Queues a piece. @param only  its device; none: the one whose turn it is
+  /// @return the device; none: it has max_pieces. Ask again when one has ended
+  std::size_t begin(double items, std::size_t only = none) noexcept {
+    std::size_t index = only == none ? 0 : only;
+    for (std::size_t i = 1; only == none && i < all_.size(); ++i) {
+      if (cost(all_[i], items) < cost(all_[index], items)) index = i;
+    }
+    device& chosen = all_[index];
+    if (chosen.queued == max_pieces_) return none;
+    for (device& d : all_) d.passed_by += 1.0;
+    chosen.passed_by = 0.0;
+    chosen.queued_items += items;
+    ++chosen.queued;
+    return index;
+  }
 
-  [[nodiscard]] device const& operator[](std::size_t index) const noexcept { return all_[index]; }
-  [[nodiscard]] static double pace_of(device const& d) noexcept {
-    return d.items > 0.0 ? d.seconds / d.items : 0.0;
+  /// @param seconds  since its start or, if that is later, the end of the piece before it; below 0:
+  ///   it failed
+  void end(std::size_t index, double items, double seconds) noexcept {
+    device& d = all_[index];
+    d.queued_items = --d.queued == 0 ? 0.0 : d.queued_items - items;
+    if (seconds < 0.0) {
+      double const shortest = 2.0 * double(all_.size());
+      d.rest = d.rest <= 0.0 ? shortest : d.rest < 500.0 * shortest ? 2.0 * d.rest : d.rest;
+      d.passed_by = 0.0;
+      return;
+    }
+    d.rest = 0.0;
+    d.new_items += items;
+    d.new_seconds += seconds;
+    if (++d.new_pieces < concurrent_ && d.queued != 0) return;
+    // The first piece also loads kernels. One long piece may be an accident.
+    double const pace = (d.new_seconds + 1e-9) / d.new_items, most = 4.0 * d.pace;
+    d.pace = ++d.samples <= 2 ? pace : 0.5 * (d.pace + (pace < most ? pace : most));
+    d.new_items = d.new_seconds = 0.0;
+    d.new_pieces = 0;
+  }
+
+  /// Divides a batch: counts[i] for device i.
+  void divide(std::size_t items, std::size_t* counts) const noexcept {
+    auto const weight = [this](device const& d) {
+      if (d.passed_by < d.rest) return 1e-200;  // nothing, unless all rest
+      return schedule_ == device_schedule::fastest ? 1.0 / pace_of(d) : 1.0;
+    };
+    double all = 0.0, sum = 0.0;
+    for (device const& d : all_) all += weight(d);
+    for (std::size_t i = 0, first = 0; i < all_.size(); first += counts[i++]) {
+      sum += weight(all_[i]);
+      std::size_t const end = std::size_t(double(items) * (sum / all) + 0.5);
+      counts[i] = (i + 1 < all_.size() ? end : items) - first;
+    }
   }
 
  private:
-  [[nodiscard]] double best_pace() const noexcept;
-  // Whether it is to get a piece only to learn its pace: none is known, or one so slow that it gets
-  // none, which may have changed.
-  [[nodiscard]] bool explore(device const& d, double best) const noexcept {
-    return schedule_ == device_schedule::fastest && d.queued == 0 && d.resting <= 0.0 &&
-           (d.samples == 0 || d.passed_by * best > 32.0 * pace_of(d));
+  struct device {
+    double pace = 0.0;                          // seconds an item, an exponential mean; 0: unknown
+    double new_items = 0.0, new_seconds = 0.0;  // pieces that run at once are one sample of it
+    double passed_by = 0.0;                     // pieces of others since it got one, or failed
+    double rest = 0.0;                          // until it has been passed by so many
+    double queued_items = 0.0;
+    std::size_t new_pieces = 0, samples = 0, queued = 0;
+  };
+
+  // Less and less while others get pieces: a slow device is tried again, as it may not be any more.
+  [[nodiscard]] double pace_of(device const& d) const noexcept {
+    if (d.pace > 0.0) return d.pace / (1.0 + d.passed_by / 256.0);
+    double best = 0.0;
+    for (device const& other : all_) {
+      if (other.pace > 0.0 && (best <= 0.0 || other.pace < best)) best = other.pace;
+    }
+    return best > 0.0 ? best : 1.0;
   }
-  [[nodiscard]] double cost(device const& d, double items, double best, double now) const noexcept;
+  [[nodiscard]] double cost(device const& d, double items) const noexcept {
+    if (d.passed_by < d.rest) return 1e200 * (d.rest - d.passed_by);
+    if (schedule_ == device_schedule::round_robin) return -d.passed_by;
+    if (schedule_ == device_schedule::least_loaded) return d.queued_items;
+    return d.samples == 0 && d.queued == 0 ? -1.0 : (d.queued_items + items) * pace_of(d);
+  }
 
   device_schedule schedule_;
-  std::size_t concurrent_, max_pieces_, next_ = 0;
+  std::size_t concurrent_, max_pieces_;
   array<device> all_;
 };
 
 }  // namespace detail
 
 WARPWRIGHT_END
-
-#if !WARPWRIGHT_COMPILED
-#include <warpwright/scale/detail/device_scheduler_definitions.hpp>
-#endif
