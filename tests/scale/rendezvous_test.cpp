@@ -56,6 +56,7 @@ struct no_events final : ww::detail::store_events {
   void describe(ww::detail::rank_state&) noexcept override {}
   void lost(char const*, std::int32_t const*, std::size_t) noexcept override {}
   void end_calls() noexcept override {}
+  void begin_group() noexcept override {}
   void left(std::uint64_t) noexcept override {}
   void tick() noexcept override {}
 };

@@ -125,7 +125,8 @@ class communicator {
   communicator(communicator&& other) noexcept
       : core_{detail::exchange(other.core_, nullptr)}, exceptions_{other.exceptions_} {}
   communicator& operator=(communicator&&) = delete;
-  /// Ends it when the collectives so far have completed. Destroyed by an exception it tells the
+  /// Ends it when the collectives so far have completed. Rank 0 waits until all ranks have ended
+  /// theirs, at most for the deadline: they need its store. Destroyed by an exception it tells the
   /// other ranks, which get rank_lost.
   ~communicator() {
     detail::communicator_core::retire(core_, std::uncaught_exceptions() > exceptions_);
@@ -134,7 +135,7 @@ class communicator {
   [[nodiscard]] int rank() const noexcept { return core_->rank(); }
   [[nodiscard]] int ranks() const noexcept { return core_->ranks(); }
   [[nodiscard]] device_id device() const noexcept { return device_id{core_->device()}; }
-  /// @return NCCL's handle, of a non-blocking communicator; null when a rank is lost
+  /// @return NCCL's handle, of a communicator that blocks; null when a rank is lost
   [[nodiscard]] ncclComm_t get() const noexcept { return core_->get(); }
 
   /// out[i] = the sum (or else) of all ranks' in[i].
@@ -211,14 +212,7 @@ class communicator {
   /// Calls `collectives()`, whose calls become one of NCCL. If it throws, the communicator fails.
   template <class F>
   void group(F&& collectives, source_location where = source_location::current()) {
-    core_->begin_group(where);
-    try {
-      collectives();
-    } catch (...) {
-      core_->end_group(true, where);
-      throw;
-    }
-    core_->end_group(false, where);
+    core_->group(collectives, where);
   }
 
   /// Waits until all ranks have come here: the hosts, not the streams.

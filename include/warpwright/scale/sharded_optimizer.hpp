@@ -106,10 +106,9 @@ class sharded_optimizer : detail::noncopyable {
     own_.add("sharded_optimizer.others", others, 1, where);
     own_gradients_.add("sharded_optimizer.others", others + 1, 1, where);
     comm_.broadcast(stream, arena_.data(), bytes, 0, where);
-    optimizer_ = new Optimizer{pool, stream, own_, with, where};
+    optimizer_.made = new Optimizer{pool, stream, own_, with, where};
     comm_.synchronize(stream, where);
   }
-  ~sharded_optimizer() { delete optimizer_; }
 
   /// @return the parameters, in their order, with their names and shapes
   [[nodiscard]] tensor_list const& parameters() const noexcept { return parameters_; }
@@ -206,7 +205,11 @@ class sharded_optimizer : detail::noncopyable {
   device_buffer<double> norms_;  // own norm, sum of squares, two floats
   device_buffer<unsigned char> workspace_;
   tensor_list parameters_, own_, own_gradients_;
-  Optimizer* optimizer_ = nullptr;
+  struct owner {
+    Optimizer* made = nullptr;
+    ~owner() { delete made; }
+    Optimizer* operator->() const noexcept { return made; }
+  } optimizer_;
 };
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

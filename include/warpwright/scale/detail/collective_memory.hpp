@@ -53,14 +53,16 @@ class collective_memory : noncopyable {
   void* window_memory_ = nullptr;
 #if WARPWRIGHT_NCCL_WINDOWS
   ncclWindow_t window_ = nullptr;
+  std::uint64_t epoch_ = 0;  // of the group that it is registered with
 #endif
 };
 
 WARPWRIGHT_COLD inline void collective_memory::forget([[maybe_unused]] ncclComm_t nccl) noexcept {
 #if WARPWRIGHT_NCCL_WINDOWS
   // An aborted communicator has ended its windows.
-  if (window_ != nullptr && nccl != nullptr)
+  if (window_ != nullptr && nccl != nullptr && epoch_ == comm_.epoch()) {
     static_cast<void>(ncclCommWindowDeregister(nccl, window_));
+  }
   window_ = nullptr;
   static_cast<void>(ncclMemFree(detail::exchange(window_memory_, nullptr)));
 #endif
@@ -118,6 +120,7 @@ WARPWRIGHT_COLD inline bool collective_memory::try_window(
                     where);
   double const plain = time(stream, call, where);
   ncclResult_t registered = ncclInternalError;
+  epoch_ = comm_.epoch();
   comm_.with_nccl([&](ncclComm_t nccl) {
     if (nccl == nullptr) return;
     registered =

@@ -22,9 +22,11 @@ struct communicator_values {
 class collective_hook {
  public:
   virtual void calls(stream_ref stream, source_location where) = 0;  // in a capture
+  virtual void begin_group() noexcept = 0;
   virtual void called(stream_ref stream, collective_call const& call, source_location where) = 0;
   virtual void describe(rank_state& state) noexcept = 0;
-  virtual void tick() noexcept = 0;
+  /// @return how long nothing has completed that should, in s, or 0
+  virtual double tick() noexcept = 0;
 
  protected:
   ~collective_hook() = default;
@@ -58,19 +60,20 @@ class communicator_core final : public store_events, noncopyable {
   void run(stream_ref stream, collective_call about, function_ref<nccl_call> call, char const* name,
            source_location where);
   /// Calls a function with NCCL's communicator, or null when that is aborted.
+  [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_.load(memory_order::acquire); }
   void with_nccl(function_ref<void(ncclComm_t)> call) noexcept {
     unique_lock<mutex> const lock{calls_};
     call(comm_);
   }
-  void begin_group(source_location where);
-  void end_group(bool quietly, source_location where);
+  /// Calls what calls collectives, which become one of NCCL's.
+  void group(function_ref<void()> calls, source_location where);
   void exchange(char const* name, void const* mine, std::size_t bytes, array<char>& all,
                 source_location where);
   void check(source_location where);
   void abort(text const& why) noexcept { client_->fail(why); }
   void regroup(source_location where);
-  void set_hook(collective_hook* hook) noexcept;
-  void fail_hanging(text const& why) noexcept { client_->fail(why, true); }
+  /// @throws std::invalid_argument  if there is one already
+  void set_hook(collective_hook* hook, source_location where);
 
   [[nodiscard]] int rank() const noexcept { return client_->rank(); }
   [[nodiscard]] int ranks() const noexcept { return client_->ranks(); }
@@ -93,6 +96,7 @@ class communicator_core final : public store_events, noncopyable {
   void end_calls() noexcept override { abort_nccl(); }
   void left(std::uint64_t called) noexcept override;
   void tick() noexcept override;
+  void begin_group() noexcept override;
 
  private:
   struct pending_call {
@@ -126,6 +130,8 @@ class communicator_core final : public store_events, noncopyable {
   atomic<std::uint64_t> in_call_;  // 1 + the number of the call that NCCL is in; 0: none
   std::uint64_t seen_in_call_ = 0, in_call_since_ = 0, close_until_ = 0;  // of tick()
   atomic<bool> closes_;
+  atomic<std::uint64_t> epoch_;  // of groups
+  mutex exchanges_;              // one at a time
   int group_depth_ = 0;
   array<pending_call> pending_;  // of the group
   collective_hook* hook_ = nullptr;

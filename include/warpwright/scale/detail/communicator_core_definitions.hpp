@@ -10,6 +10,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <exception>
 
 #include <pthread.h>
 
@@ -98,7 +99,7 @@ WARPWRIGHT_COLD inline communicator_core::~communicator_core() {
 WARPWRIGHT_COLD inline void communicator_core::retire(communicator_core* core,
                                                       bool by_exception) noexcept {
   if (core == nullptr || !core->process_.is_current()) return;  // a child of fork() has no threads
-  core->set_hook(nullptr);
+  core->set_hook(nullptr, source_location::current());
   core->client_->leave(by_exception ? "has ended its communicator by an exception" : nullptr);
   if (by_exception) core->lost_.store(true, memory_order::release);
   auto const has_graphs = [](communicator_core const* self) {
@@ -238,7 +239,8 @@ inline void communicator_core::run(stream_ref stream, collective_call about,
                                    function_ref<nccl_call> call, char const* name,
                                    source_location where) {
   if (values_.checked) check_same(about, where);
-  bool counts = about.operation < collective::send;
+  bool const counts = about.operation < collective::send;
+  bool watched = false;
   ncclResult_t result;
   {
     unique_lock<mutex> const lock{calls_};
@@ -246,7 +248,7 @@ inline void communicator_core::run(stream_ref stream, collective_call about,
     bool const captures = is_capturing(stream, where);
     if (captures) {
       retain_graph(stream, where);
-      if (hook_ != nullptr && counts) hook_->calls(stream, where);
+      if (hook_ != nullptr) hook_->calls(stream, where);
     }
     about.captured = captures ? 1 : 0;
     {
@@ -256,29 +258,38 @@ inline void communicator_core::run(stream_ref stream, collective_call about,
       if (counts) ring_[number % ring_size] = about;
       called_.store(number, memory_order::release);
     }
-    in_call_.store(about.number + 1, memory_order::release);
+    // A send or a receive has the number of the collective before it, which has not to end for it.
+    in_call_.store(about.number + (counts ? 1 : 2), memory_order::release);
     result = call(comm_, stream.get());
     in_call_.store(0, memory_order::release);
-    counts = counts && hook_ != nullptr;
-    if (counts && group_depth_ > 0) {
+    watched = hook_ != nullptr;
+    if (watched && group_depth_ > 0) {
       pending_.push_back({stream, about});
-      counts = false;
+      watched = false;
     }
   }
   if (result != ncclSuccess) settle(result, name, where);
-  if (!counts) return;
+  if (!watched) return;
   unique_lock<mutex> const lock{calls_};
   if (hook_ != nullptr) hook_->called(stream, about, where);
 }
 
-WARPWRIGHT_COLD inline void communicator_core::begin_group(source_location where) {
-  unique_lock<mutex> const lock{calls_};
-  if (is_lost() || comm_ == nullptr) throw_lost(where);
-  static_cast<void>(ncclGroupStart());
-  ++group_depth_;
-}
-
-WARPWRIGHT_COLD inline void communicator_core::end_group(bool quietly, source_location where) {
+WARPWRIGHT_COLD inline void communicator_core::group(function_ref<void()> calls,
+                                                     source_location where) {
+  {
+    unique_lock<mutex> const lock{calls_};
+    if (is_lost() || comm_ == nullptr) throw_lost(where);
+    static_cast<void>(ncclGroupStart());
+    ++group_depth_;
+  }
+  std::exception_ptr failure;
+  try {
+    calls();
+  } catch (...) {
+    failure = std::current_exception();
+    // Before its end, which calls those of the group that came before, and may wait for others.
+    client_->fail("has left a group of collectives by an exception");
+  }
   ncclResult_t result;
   {
     unique_lock<mutex> const lock{calls_};
@@ -287,12 +298,15 @@ WARPWRIGHT_COLD inline void communicator_core::end_group(bool quietly, source_lo
     in_call_.store(0, memory_order::release);
     --group_depth_;
   }
-  if (quietly) client_->fail("has left a group of collectives by an exception");
-  if (result != ncclSuccess && !quietly) settle(result, "ncclGroupEnd", where);
+  if (failure != nullptr) {
+    pending_.clear();
+    std::rethrow_exception(failure);
+  }
+  if (result != ncclSuccess) settle(result, "ncclGroupEnd", where);
   unique_lock<mutex> const lock{calls_};
   if (group_depth_ != 0) return;
   for (pending_call const& p : pending_) {
-    if (hook_ != nullptr && !quietly) hook_->called(p.stream, p.call, where);
+    if (hook_ != nullptr) hook_->called(p.stream, p.call, where);
   }
   pending_.clear();
 }
@@ -339,6 +353,7 @@ WARPWRIGHT_COLD inline void communicator_core::check_same(collective_call const&
 WARPWRIGHT_COLD inline void communicator_core::exchange(char const* name, void const* mine,
                                                         std::size_t bytes, array<char>& all,
                                                         source_location where) {
+  unique_lock<mutex> const lock{exchanges_};
   if (is_lost()) throw_lost(where);
   if (client_->exchange(name, mine, bytes, all, values_.deadline)) return;
   if (is_lost()) throw_lost(where);
@@ -356,10 +371,14 @@ WARPWRIGHT_COLD inline void communicator_core::check(source_location where) {
 }
 
 WARPWRIGHT_COLD inline void communicator_core::regroup(source_location where) {
-  int const graphs = graphs_->graphs.load(memory_order::acquire);
-  if (graphs > 0) {
+  // CUDA tells of destroyed graphs a little later.
+  atomic<int>& graphs = graphs_->graphs;
+  for (int i = 0; i < 100 && graphs.load(memory_order::acquire) > 0; ++i) {
+    sleep_nanoseconds(milliseconds);
+  }
+  if (graphs.load(memory_order::acquire) > 0) {
     throw_communicator_error(
-        text{"regroup: "} + graphs +
+        text{"regroup: "} + graphs.load(memory_order::acquire) +
             " graphs have collectives of this communicator: destroy them first",
         where);
   }
@@ -368,13 +387,21 @@ WARPWRIGHT_COLD inline void communicator_core::regroup(source_location where) {
     is_lost() ? abort_nccl() : close_nccl();
   }
   if (!client_->regroup(values_.deadline)) {
-    throw_communicator_error("regroup: rank 0, which has the store, is lost: start all ranks again",
-                             where);
+    throw_communicator_error(
+        "regroup: rank 0, which has the store, is lost, or this rank came too late: "
+        "start all ranks again",
+        where);
   }
+  init_nccl(where);
+}
+
+// By the client's thread, before anything of the new group can be lost.
+WARPWRIGHT_COLD inline void communicator_core::begin_group() noexcept {
   {
     unique_lock<mutex> const lock{report_mutex_};
     report_ = "";
     lost_ranks_.clear();
+    if (hook_ != nullptr) hook_->begin_group();
   }
   {
     unique_lock<spin_lock> const lock{ring_lock_};
@@ -383,13 +410,18 @@ WARPWRIGHT_COLD inline void communicator_core::regroup(source_location where) {
   }
   left_at_.store(~std::uint64_t{0}, memory_order::release);
   told_.store(false, memory_order::release);
+  static_cast<void>(epoch_.fetch_add(1, memory_order::acq_rel));
   lost_.store(false, memory_order::release);
-  init_nccl(where);
 }
 
-WARPWRIGHT_COLD inline void communicator_core::set_hook(collective_hook* hook) noexcept {
+WARPWRIGHT_COLD inline void communicator_core::set_hook(collective_hook* hook,
+                                                        source_location where) {
   unique_lock<mutex> const lock{calls_};
   unique_lock<mutex> const report_lock{report_mutex_};
+  if (hook != nullptr && hook_ != nullptr) {
+    throw_invalid_argument("rank_watch: the communicator has one already; destroy that first",
+                           where);
+  }
   hook_ = hook;
 }
 
@@ -468,8 +500,14 @@ WARPWRIGHT_COLD inline void communicator_core::tick() noexcept {
     }
   }
   check_hanging();
-  unique_lock<mutex> const lock{report_mutex_};
-  if (hook_ != nullptr) hook_->tick();
+  double seconds = 0.0;
+  {
+    unique_lock<mutex> const lock{report_mutex_};
+    if (hook_ != nullptr) seconds = hook_->tick();
+  }
+  if (seconds > 0.0) {  // without the lock, as this may end the communicator
+    client_->fail(text{"no collective has completed within "} + seconds + " s", true);
+  }
 }
 
 }  // namespace detail

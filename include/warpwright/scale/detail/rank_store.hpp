@@ -190,6 +190,7 @@ class store_events {
   /// Another rank has ended in good order. @param called  its last collective
   virtual void left(std::uint64_t called) noexcept = 0;
   virtual void tick() noexcept = 0;
+  virtual void begin_group() noexcept = 0;  // a new one; nothing is lost of it
 
  protected:
   ~store_events() = default;
@@ -247,7 +248,7 @@ class store_client : noncopyable {
   void run() noexcept;
   void listen();
   void store_lost(char const* how);
-  void lose(char const* report, std::int32_t const* ranks, std::size_t count);
+  void lose(char const* report, std::int32_t const* ranks, std::size_t count) noexcept;
   [[nodiscard]] bool send(std::uint32_t kind, std::uint64_t value, void const* data,
                           std::size_t bytes) noexcept;
   void handle(message_header const& header, char const* payload);

@@ -70,6 +70,12 @@ class reducer_core : noncopyable {
     }
   }
 
+  // Reductions under way write to the arena.
+  WARPWRIGHT_COLD ~reducer_core() {
+    relaxed_capture_mode const relaxed;
+    discard(cudaStreamSynchronize(stream_.get()));
+  }
+
   /// @return bytes of the arena, for gradients of these sizes
   WARPWRIGHT_COLD std::size_t plan(array<std::size_t> const& counts, source_location where) {
     std::size_t const align = 256 / size_of(values_.type);  // NCCL's and the optimizers' fast paths
@@ -277,18 +283,22 @@ class reducer_core : noncopyable {
     }
     if (comm_.ranks() == 1) return;
     bucket_plan::bucket const& bucket = plan_[b];
-    bool const several = bucket.ranges > 1 || shard_ != 0;
-    if (several) comm_.begin_group(where);
-    for (std::size_t i = bucket.first_range; i < bucket.first_range + bucket.ranges; ++i) {
-      element_range const range = plan_.range(i);
-      void* data = address(range.first);
-      if (values_.narrow) {
-        data = narrow_.data() + range.first * 2;
-        narrow(stream_, address(range.first), data, range.count, where);
+    auto const reduce = [&] {
+      for (std::size_t i = bucket.first_range; i < bucket.first_range + bucket.ranges; ++i) {
+        element_range const range = plan_.range(i);
+        void* data = address(range.first);
+        if (values_.narrow) {
+          data = narrow_.data() + range.first * 2;
+          narrow(stream_, address(range.first), data, range.count, where);
+        }
+        reduce_range(range, data, where);
       }
-      reduce_range(range, data, where);
+    };
+    if (bucket.ranges > 1 || shard_ != 0) {
+      comm_.group(reduce, where);
+    } else {
+      reduce();
     }
-    if (several) comm_.end_group(false, where);
     if (!values_.narrow) return;
     for (std::size_t i = bucket.first_range; i < bucket.first_range + bucket.ranges; ++i) {
       element_range const range = plan_.range(i);

@@ -105,7 +105,10 @@ WARPWRIGHT_COLD inline rendezvous rendezvous::from_environment(source_location w
   int const local_ranks = slurm ? -1 : detail::number_of(found->local_ranks, where);
   place.local_rank = local_rank < 0 ? place.rank : local_rank;
   place.nonce = std::string{detail::text_of(found->job)} + "." + detail::text_of(found->job2);
-  if (place.nonce == ".") place.nonce = std::to_string(::getppid());  // MPICH's proxy on this host
+  // Without a job's number: what has started all ranks of one host, as MPICH's proxy.
+  if (place.nonce == ".") {
+    place.nonce = local_ranks == place.ranks ? std::to_string(::getppid()) : "";
+  }
   place.ports = 16;
   int const port = detail::number_of("MASTER_PORT", where);
   // From the job's number, so that two jobs on one host rarely meet; if they do, the nonce tells.

@@ -148,6 +148,9 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::read_group(char const* payl
   std::memcpy(static_cast<void*>(processes_.begin()), payload + sizeof group_,
               bytes - sizeof group_);
   exchanges_ = mail_number_ = 0;
+  if (events_ != nullptr) events_->begin_group();
+  lost_.store(false, memory_order::release);
+  losing_.store(false, memory_order::release);
   group_number_.store(group_.number, memory_order::release);
 }
 
@@ -200,6 +203,10 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE bool store_client::exchange(char const* name, 
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::fail(text const& why, bool hangs) noexcept {
+  if (store_ended_.load(memory_order::acquire)) {
+    if (losing_.exchange(true, memory_order::acq_rel)) return;
+    return lose((why + "; rank 0, which has the store, has ended").c_str(), nullptr, 0);
+  }
   static_cast<void>(send(message_kind::fail, hangs ? hanging : no_exchange, why.c_str(),
                          std::strlen(why.c_str()) + 1));
 }
@@ -240,7 +247,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::run() noexcept {
 // In this order: who waits here looks at what the communicator knows.
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::lose(char const* report,
                                                           std::int32_t const* ranks,
-                                                          std::size_t count) {
+                                                          std::size_t count) noexcept {
   events_->lost(report, ranks, count);
   lost_.store(true, memory_order::release);
   changed_.notify();
@@ -267,7 +274,9 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::send_state(bool asked) noex
   events_->describe(state);
   std::uint64_t const now = monotonic_nanoseconds();
   bool const same = std::memcmp(&state, &sent_, sizeof state) == 0;
-  if (!asked && same && now - last_sent_ < 500 * milliseconds) return;
+  auto const quarter = static_cast<std::uint64_t>(deadline_ * 0.25e9);
+  std::uint64_t const period = quarter < 500 * milliseconds ? quarter : 500 * milliseconds;
+  if (!asked && same && now - last_sent_ < period) return;
   sent_ = state;
   last_sent_ = now;
   static_cast<void>(send(message_kind::state, asked ? 1 : 0, &state, sizeof state));
@@ -298,8 +307,6 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_client::handle(message_header const
     lose(payload + text_at, ranks.begin(), ranks.size());
   } else if (header.kind == message_kind::group) {
     read_group(payload, header.bytes);
-    lost_.store(false, memory_order::release);
-    losing_.store(false, memory_order::release);
   }
 }
 

@@ -61,7 +61,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::run() noexcept {
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE bool store_server::idle() const noexcept {
   for (member* m : members_) {
-    if (m->socket.valid() && !m->out.empty()) return false;
+    bool const needs = m->joined && !m->ended && !m->lost && !reported_;
+    if (m->socket.valid() && (needs || !m->out.empty())) return false;
   }
   return report_at_ == 0;
 }
@@ -72,9 +73,9 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::serve() {
   for (;;) {
     std::uint64_t const now = monotonic_nanoseconds();
     if (stop_until != 0 && (idle() || now >= stop_until)) return;
-    // Once more then: rank 0's last words may not have been read.
-    if (stop_.load(memory_order::acquire))
-      stop_until = stop_until != 0 ? stop_until : now + 2000 * milliseconds;
+    if (reported_ && stop_until > now + 2000 * milliseconds) stop_until = now + 2000 * milliseconds;
+    // Others may still need it, to name a rank that they wait for.
+    if (stop_.load(memory_order::acquire) && stop_until == 0) stop_until = now + deadline_ns_;
     ready.clear();
     ready.push_back({wake_end_.get(), static_cast<short>(stop_until == 0 ? POLLIN : 0), 0});
     ready.push_back({listener_.get(), POLLIN, 0});
@@ -82,8 +83,10 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::serve() {
       ready.push_back(
           {m->socket.get(), static_cast<short>(m->out.empty() ? POLLIN : POLLIN | POLLOUT), 0});
     }
-    static_cast<void>(
-        ::poll(ready.begin(), ready.size(), report_at_ != 0 || stop_until != 0 ? 10 : 100));
+    static_cast<void>(::poll(ready.begin(), ready.size(),
+                             report_at_ != 0 || stop_until != 0   ? 10
+                             : deadline_ns_ < 1000 * milliseconds ? 20
+                                                                  : 100));
     std::size_t const count = members_.size();  // accept_all() adds others
     if ((ready[1].revents & POLLIN) != 0) accept_all();
     for (std::size_t i = 0; i < count; ++i) {
@@ -99,6 +102,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::serve() {
       if (m.socket.valid() && (!open || m.reader.broken())) ended(m);
       flush(m);
     }
+    // Behind all reads: who has come and gone does not count.
+    if (group_ == 0) form_first_group();
     check_times();
     for (std::size_t i = members_.size(); i-- > 0;) {
       member* const m = members_[i];
@@ -189,7 +194,14 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::greet(member& m, hello_mess
                   for_good);
   }
   for (member* other : members_) {
-    if (other == &m || !other->known || other->process.rank != hello.rank) continue;
+    if (other == &m || !other->known || other->newcomer || other->process.rank != hello.rank) {
+      continue;
+    }
+    if (other->process.pid == hello.pid && std::strcmp(other->process.host, m.process.host) == 0) {
+      other->known = false;  // it has not waited for the answer, and comes again
+      other->socket = socket_handle{};
+      continue;
+    }
     return refuse(m,
                   text{"rank "} + hello.rank + " is there already (" +
                       process_text(other->process) + "): give each process a rank of its own",
@@ -197,7 +209,6 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::greet(member& m, hello_mess
   }
   m.known = true;
   send(m, message_kind::accepted, 0, nullptr, 0);
-  form_first_group();
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::form_first_group() {
@@ -211,7 +222,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::form_first_group() {
 // The members in the order of their ranks, newcomers behind them.
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::form_next_group() {
   for (member* m : members_) {
-    if (m->joined && m->socket.valid() && !m->ended && !m->lost && !m->regroups) return;
+    if (m->joined && m->socket.valid() && !m->ended && !m->regroups) return;
   }
   int next = 0;
   int const before = ranks_;
@@ -227,11 +238,12 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::form_next_group() {
     if (!m->joined) m->socket = socket_handle{};
     if (m->newcomer && m->joined) m->process.rank = next++;
     m->newcomer = m->regroups = m->has_part = m->lost = false;
+    m->failure = "";
     m->state = rank_state{};
   }
   ranks_ = next;
-  reported_ = false;
-  exchange_ = 0;
+  reported_ = hangs_ = false;
+  report_at_ = exchange_ = 0;
   send_group();
 }
 
@@ -328,7 +340,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::handle(member& m, message_h
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::failed(member& m, std::uint64_t in,
                                                             text const& why) {
-  if (in == regrouping) {  // those that have not come are left behind
+  if (in == regrouping) {     // those that have not come are left behind
+    if (!m.regroups) return;  // it is in the new group already
     for (member* other : members_) {
       if (other->joined && !other->regroups) other->socket = socket_handle{};
     }
@@ -380,7 +393,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void store_server::check_times() {
     if (all || now >= report_at_) end_report();
   }
   if (now < next_beat_) return;
-  next_beat_ = now + 250 * milliseconds;
+  next_beat_ = now + (deadline_ns_ < 2000 * milliseconds ? deadline_ns_ / 8 : 250 * milliseconds);
   std::uint64_t newcomers = 0;
   for (member* m : members_) newcomers += m->newcomer ? 1U : 0U;
   for (member* m : members_) {

@@ -62,10 +62,15 @@ class watch_core final : public collective_hook, noncopyable {
                         cudaHostAllocPortable | cudaHostAllocMapped),
           "cudaHostAlloc", where);
     replays_ = new (memory) replay_counters{};
-    comm_.set_hook(this);
+    try {
+      comm_.set_hook(this, where);
+    } catch (...) {
+      discard(cudaFreeHost(replays_));
+      throw;
+    }
   }
   WARPWRIGHT_COLD ~watch_core() {
-    comm_.set_hook(nullptr);
+    comm_.set_hook(nullptr, source_location::current());
     device_scope const device{comm_.device()};
     relaxed_capture_mode const relaxed;
     discard(cudaFreeHost(replays_));
@@ -122,17 +127,29 @@ class watch_core final : public collective_hook, noncopyable {
     events_[index].record(stream.get(), where);
     free_.pop_back();
     if (waiting_.empty()) progress_ = monotonic_nanoseconds();
-    waiting_.push_back({call.number, index});
+    // What a send or a receive waits for has no number.
+    std::uint64_t const before = call.operation < collective::send ? call.number - 1 : call.number;
+    waiting_.push_back({call.number, before, index});
+  }
+  WARPWRIGHT_COLD void begin_group() noexcept override {
+    unique_lock<mutex> const lock{mutex_};
+    for (watched const& w : waiting_) free_.push_back(w.event);
+    waiting_.clear();
+    completed_.store(0, memory_order::release);
+    replays_->done = replays_->expected;  // no graph is left
+    done_before_ = replays_->done;
+    told_ = false;
   }
   WARPWRIGHT_COLD void describe(rank_state& state) noexcept override {
     {
       unique_lock<mutex> const lock{mutex_};
-      if (!waiting_.empty()) state.completed = waiting_.front().number - 1;
+      if (!waiting_.empty()) state.completed = waiting_.front().before;
     }
-    state.replays = replay_counters::read(replays_->done);
-    state.replay = replay_counters::read(replays_->expected) > state.replays ? 1 : 0;
+    unsigned long long const done = replay_counters::read(replays_->done);
+    state.replays = done - done_before_;
+    state.replay = replay_counters::read(replays_->expected) > done ? 1 : 0;
   }
-  WARPWRIGHT_COLD void tick() noexcept override {
+  WARPWRIGHT_COLD double tick() noexcept override {
     unique_lock<mutex> const lock{mutex_};
     std::uint64_t const now = monotonic_nanoseconds();
     unsigned long long const done = replay_counters::read(replays_->done);
@@ -153,18 +170,16 @@ class watch_core final : public collective_hook, noncopyable {
       waiting_.remove_front(ended);
     }
     bool const waits = !waiting_.empty() || replays;
-    if (told_ || !waits || comm_.is_lost()) {
-      told_ = told_ && comm_.is_lost();  // a new group begins anew
-    } else if (static_cast<double>(now - progress_) >= deadline_ * 1e9) {
-      told_ = true;
-      comm_.fail_hanging(text{"no collective has completed within "} + deadline_ + " s");
-    }
+    bool const late = static_cast<double>(now - progress_) >= deadline_ * 1e9;
+    if (told_ || !waits || !late || comm_.is_lost()) return 0.0;
+    told_ = true;
+    return deadline_;
   }
 
  private:
   static constexpr std::size_t max_events = 256;
   struct watched {
-    std::uint64_t number;
+    std::uint64_t number, before;  // `before` has completed
     std::size_t event;
   };
 
@@ -179,7 +194,7 @@ class watch_core final : public collective_hook, noncopyable {
   array<std::size_t> free_;
   array<watched> waiting_;      // in their order; a stream may pass another
   std::uint64_t progress_ = 0;  // when a collective, or one of a replay, last completed
-  unsigned long long replayed_ = 0;
+  unsigned long long replayed_ = 0, done_before_ = 0;
   atomic<std::uint64_t> completed_;
   bool told_ = false;
 };
