@@ -75,15 +75,16 @@ struct simulation {
 
   template <class Seconds>
   std::size_t run(double items, Seconds const& seconds_of) {
-    for (;;) {
-      for (std::size_t i = 0; i < queues.size(); ++i) complete(i);
-      std::size_t const i = scheduler.begin(items);
-      if (i == device_scheduler::none) {
-        now += 0.05;
-        continue;
+    for (;; now += 0.05) {
+      for (std::size_t i = 0; i < queues.size(); ++i) {
+        for (; !queues[i].empty() && queues[i].front().end <= now; queues[i].pop_front()) {
+          piece const& p = queues[i].front();
+          scheduler.end(i, p.items, p.end - p.start);
+        }
       }
-      double const begin = std::max(now, ends[i]);
-      double const seconds = seconds_of(i, begin);
+      std::size_t const i = scheduler.begin(items);
+      if (i == device_scheduler::none) continue;
+      double const begin = std::max(now, ends[i]), seconds = seconds_of(i, begin);
       if (seconds < 0.0) {
         scheduler.end(i, items, seconds);
         return device_scheduler::none;
@@ -91,12 +92,6 @@ struct simulation {
       ends[i] = begin + seconds * items;
       queues[i].push_back({items, begin, ends[i]});
       return i;
-    }
-  }
-  void complete(std::size_t i) {
-    for (; !queues[i].empty() && queues[i].front().end <= now; queues[i].pop_front()) {
-      piece const& p = queues[i].front();
-      scheduler.end(i, p.items, p.end - p.start);
     }
   }
   double end() const { return *std::max_element(ends.begin(), ends.end()); }
@@ -107,18 +102,40 @@ struct simulation {
   double now = 0.0;
 };
 
+// Splits batches among devices of these paces.
+struct batches {
+  explicit batches(std::vector<double> const& paces) : pace{paces}, parts(paces.size()) {}
+
+  // Returns the share of the sum of the speeds.
+  double split(std::size_t items) {
+    scheduler.divide(items, parts.data());
+    double longest = 0.0, speeds = 0.0;
+    for (ww::device_part const& p : parts) {
+      auto const count = static_cast<double>(p.count);
+      speeds += 1.0 / pace[p.index];
+      longest = std::max(longest, pace[p.index] * count);
+      if (p.count == 0) continue;
+      scheduler.begin(count, p.index);
+      scheduler.end(p.index, count, pace[p.index] * count);
+    }
+    CHECK(parts.back().first + parts.back().count == items);
+    return longest > 0.0 ? static_cast<double>(items) / speeds / longest : 1.0;
+  }
+
+  std::vector<double> pace;
+  std::vector<ww::device_part> parts;
+  device_scheduler scheduler{pace.size(), device_schedule::fastest, 1, 8};
+};
+
 }  // namespace
 
 TEST_CASE("devices of any speeds reach nearly the sum of their speeds") {
   unsigned const seed = std::random_device{}();
-  CAPTURE(seed);
   std::mt19937 random{seed};
   std::uniform_real_distribution<double> uniform{0.0, 1.0};
-  double sum = 0.0;
-  int const trials = test_support::rounds(300);
-  for (int t = 0; t < trials; ++t) {
+  for (int t = 0; t < test_support::rounds(300); ++t) {
     std::size_t const devices = 1 + random() % 8;
-    CAPTURE(t, devices);
+    CAPTURE(seed, t, devices);
     simulation s{devices, device_schedule::fastest};
     std::vector<double> pace(devices);
     double speeds = 0.0, items = 0.0;
@@ -128,28 +145,27 @@ TEST_CASE("devices of any speeds reach nearly the sum of their speeds") {
       items += piece;
       s.run(piece, [&](std::size_t i, double) { return pace[i] * (0.8 + 0.4 * uniform(random)); });
     }
-    double const share = items / speeds / s.end();  // of the oracle's
-    CHECK(share > 0.95);
-    sum += share;
+    CHECK(items / speeds / s.end() > 0.95);
   }
-  CHECK(sum / trials > 0.985);
 }
 
-TEST_CASE("round robin leaves the faster device idle, and the others do not") {
+TEST_CASE("two devices reach the sum of their speeds, equal or 2:1, unless in turn") {
   for (device_schedule const rule : schedules) {
-    simulation s{2, rule};
-    for (int k = 0; k < 3000; ++k)
-      s.run(1.0, [](std::size_t i, double) { return 1.0 + double(i); });
-    double const share = 3000.0 / 1.5 / s.end();
-    CAPTURE(static_cast<int>(rule), share);
-    CHECK((rule == device_schedule::round_robin ? share < 0.7 : share > 0.97));
+    for (double const slower : {1.0, 2.0}) {
+      simulation s{2, rule};
+      for (int k = 0; k < 3000; ++k) {
+        s.run(1.0, [&](std::size_t i, double) { return i == 0 ? 1.0 : slower; });
+      }
+      double const share = 3000.0 / (1.0 + 1.0 / slower) / s.end();
+      CAPTURE(static_cast<int>(rule), slower, share);
+      CHECK((rule == device_schedule::round_robin && slower > 1.0 ? share < 0.7 : share > 0.98));
+    }
   }
 }
 
 TEST_CASE("a piece goes where it is predicted to be completed first") {
   double waited[3] = {};
   unsigned const seed = std::random_device{}();
-  CAPTURE(seed);
   for (device_schedule const rule : schedules) {
     std::mt19937 random{seed};
     std::exponential_distribution<double> pause{0.5 * 1.25};  // half of what both can
@@ -159,19 +175,18 @@ TEST_CASE("a piece goes where it is predicted to be completed first") {
       waited[static_cast<int>(rule)] += s.ends[i] - s.now;
     }
   }
-  CAPTURE(waited[0], waited[1], waited[2]);
+  CAPTURE(seed, waited[0], waited[1], waited[2]);
   CHECK(waited[2] < 0.9 * waited[1]);
-  CHECK(waited[1] < 0.3 * waited[0]);
+  CHECK(waited[1] < 0.5 * waited[0]);
 }
 
 TEST_CASE("a device that becomes slower, and fast again, gets what it can do") {
   simulation s{2, device_schedule::fastest};
   double items = 0.0;
-  for (; s.now < 3000.0; items += 1.0) {
-    s.run(1.0, [](std::size_t i, double at) {
-      return i == 0 && at > 1000.0 && at < 2000.0 ? 500.0 : 1.0;
-    });
-  }
+  auto const seconds_of = [](std::size_t i, double at) {
+    return i == 0 && at > 1000.0 && at < 2000.0 ? 500.0 : 1.0;
+  };
+  for (; s.now < 3000.0; items += 1.0) s.run(1.0, seconds_of);
   CHECK(items > 0.95 * (2000.0 + 1000.0 + 2000.0));
 }
 
@@ -190,52 +205,42 @@ TEST_CASE("a device that fails rests while others work, and works again") {
     for (items = 0.0; s.now < 5000.0; ++items) s.run(1.0, seconds_of);
     CHECK(items > 10500.0);
   }
-  simulation alone{1, device_schedule::fastest};
-  for (int k = 0; k < 20; ++k) alone.run(1.0, [](std::size_t, double) { return -1.0; });
-  CHECK(alone.run(1.0, [](std::size_t, double) { return 1.0; }) == 0);
 }
 
 TEST_CASE("a device that has failed gets no part of a batch, unless all have") {
-  device_scheduler s{2, device_schedule::fastest, 1, 8};
-  std::size_t counts[2] = {};
+  batches b{{1.0, 1.0}};
   for (std::size_t i = 0; i < 2; ++i) {
-    s.begin(1.0, i);
-    s.end(i, 1.0, -1.0);
-    s.divide(10, counts);
-    CHECK(counts[i] == (i == 0 ? 0 : 5));
+    b.scheduler.begin(1.0, i);
+    b.scheduler.end(i, 1.0, -1.0);
+    b.scheduler.divide(10, b.parts.data());
+    CHECK(b.parts[i].count == (i == 0 ? 0 : 5));
   }
-}
-
-TEST_CASE("a device that takes longer than it did gets no more, before the piece has ended") {
-  device_scheduler s{2, device_schedule::fastest, 1, 8};
-  for (int k = 0; k < 6; ++k) {
-    s.begin(1.0, k % 2 == 0 ? 0 : 1);
-    s.end(k % 2 == 0 ? 0 : 1, 1.0, 1.0);
-  }
-  for (int k = 0; k < 8; ++k) s.begin(1.0, k % 2 == 0 ? 0 : 1);
-  for (int k = 1; k < 4; ++k) s.end(1, 1.0, 1.0);
-  CHECK(s.begin(1.0) == 1);
-  CHECK(s.begin(1.0) == 1);
 }
 
 TEST_CASE("the first piece of a device and an accident count for little") {
-  device_scheduler s{2, device_schedule::fastest, 1, 8};
-  std::size_t counts[2] = {};
-  auto const split = [&](double first_pace) {
-    s.divide(1000, counts);
-    for (std::size_t i = 0; i < 2; ++i) {
-      s.begin(double(counts[i]), i);
-      s.end(i, double(counts[i]), double(counts[i]) * (i == 0 ? first_pace : 1.0));
-    }
-    s.divide(1000, counts);
-    return counts[0];
-  };
-  CHECK(split(100.0) < 20);
-  CHECK(split(1.0) > 490);
-  split(1.0);
-  CHECK(split(50.0) > 250);
-  split(1.0);
-  CHECK(split(1.0) > 400);
+  batches b{{100.0, 1.0}};
+  b.split(1000);
+  b.pace[0] = 1.0;
+  b.split(1000);
+  CHECK(b.split(1000) > 0.98);
+  b.pace[0] = 50.0;
+  b.split(1000);
+  b.pace[0] = 1.0;
+  CHECK(b.split(1000) > 0.6);
+  b.split(1000);
+  CHECK(b.split(1000) > 0.8);
+}
+
+TEST_CASE("pieces that run at once are one sample") {
+  device_scheduler s{2, device_schedule::fastest, 2, 8};
+  ww::device_part parts[2];
+  for (int k = 0; k < 8; ++k) s.begin(1.0, k % 2 == 0 ? 0 : 1);
+  for (int k = 0; k < 4; ++k) {
+    s.end(0, 1.0, k % 2 == 0 ? 4.0 : 0.0);
+    s.end(1, 1.0, 2.0);
+    s.divide(100, parts);
+    if (k % 2 != 0) CHECK(parts[0].count == 50);
+  }
 }
 
 TEST_CASE("a slow device is tried again, seldom") {
@@ -249,38 +254,20 @@ TEST_CASE("a slow device is tried again, seldom") {
 }
 
 TEST_CASE("a batch is divided by speeds, which may change") {
-  device_scheduler s{3, device_schedule::fastest, 2, 8};
-  std::size_t counts[3] = {};
-  double pace[3] = {1.0, 2.0, 4.0};
-  auto const split = [&](std::size_t items) {
-    s.divide(items, counts);
-    double longest = 0.0, speeds = 0.0;
-    for (std::size_t i = 0; i < 3; ++i) {
-      double const seconds = pace[i] * double(counts[i]);
-      speeds += 1.0 / pace[i];
-      longest = std::max(longest, seconds);
-      if (counts[i] == 0) continue;
-      s.begin(double(counts[i]), i);
-      s.end(i, double(counts[i]), seconds);
-    }
-    if (counts[0] + counts[1] + counts[2] != items) FAIL("not all items");
-    return longest == 0.0 ? 1.0 : double(items) / speeds / longest;
-  };
-  CHECK(split(3000) < 0.5);  // in equal parts
-  CHECK(split(7001) > 0.99);
-  pace[0] = 8.0;
-  for (int k = 0; k < 7; ++k) split(7000);
-  CHECK(split(7000) > 0.97);
-  for (std::size_t const items : {0U, 1U, 2U, 5U}) split(items);
-  pace[2] = 1e4;
-  for (int k = 0; k < 12; ++k) split(70);
-  CHECK(counts[2] == 0);
-  pace[2] = 4.0;
+  batches b{{1.0, 2.0, 4.0}};
+  CHECK(b.split(3000) < 0.5);  // in equal parts
+  CHECK(b.split(7001) > 0.99);
+  b.pace[0] = 8.0;
+  for (int k = 0; k < 7; ++k) b.split(7000);
+  CHECK(b.split(7000) > 0.97);
+  for (std::size_t const items : {0U, 1U, 2U, 5U}) b.split(items);
+  b.pace[2] = 1e4;
+  for (int k = 0; k < 12; ++k) b.split(70);
+  CHECK(b.parts[2].count == 0);
+  b.pace[2] = 4.0;
   int tries = 0;
-  while (counts[2] < 10 && ++tries < 1000000) split(70);  // it is tried again
+  while (b.parts[2].count < 10 && ++tries < 1000000) b.split(70);  // it is tried again
   CHECK(tries < 1000000);
-  for (int k = 0; k < 12; ++k) split(700);
-  CHECK(split(700) > 0.95);
 }
 
 TEST_CASE("the parts of a split are gathered on a device and on the host") {

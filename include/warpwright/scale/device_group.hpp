@@ -27,7 +27,6 @@ namespace detail {
 struct device_group_settings {
   device_schedule schedule = device_schedule::fastest;
   unsigned streams = 2, max_pieces = 8;
-  // The other devices reach memory of virtual_memory by way of the host alone.
   memory_pool_options pool = memory_pool_options{}.source(memory_source::cuda_malloc);
 };
 }  // namespace detail
@@ -40,8 +39,7 @@ class device_group_options
   constexpr self schedule(device_schedule rule) const { return with(&values::schedule, rule); }
   /// Streams of each device, for run(), at least 1; default: 2.
   constexpr self streams(unsigned n) const { return with(&values::streams, n); }
-  /// Pieces of a device that may be queued or run, at least 1; default: 8. With few a device is
-  /// idle between two, with many they are queued before speeds are known.
+  /// Pieces of a device that may be queued or run, at least 1; default: 8. Few may leave it idle.
   constexpr self max_pieces(unsigned n) const { return with(&values::max_pieces, n); }
   /// Of each pool. Other devices access memory of memory_source::cuda_malloc alone: the default.
   constexpr self pool(memory_pool_options const& o) const { return with(&values::pool, o); }
@@ -57,30 +55,27 @@ struct device_slot {
 
 /// A device's part of a batch.
 struct device_part {
-  std::size_t index = 0;  ///< of the device in the group
-  std::size_t first = 0;  ///< the first item
-  std::size_t count = 0;  ///< of items; may be 0
+  std::size_t index = 0;             ///< of the device in the group
+  std::size_t first = 0, count = 0;  ///< items; may be none
 };
 
 /// How fast a device copies to another.
 struct device_link {
   device_id from{0}, to{0};
-  bool peer = false;  ///< `from` can access the memory of `to`; else copies go through the host
-  double bytes_per_second = 0.0;
-  double latency_seconds = 0.0;  ///< of a copy of 4 bytes behind others
+  bool peer = false;                                     ///< `from` can access the memory of `to`
+  double bytes_per_second = 0.0, latency_seconds = 0.0;  ///< latency: of 4 bytes behind others
 };
 
 /// @return a table, a line for each link
 std::string to_text(std::vector<device_link> const& links);
 
 /// Several devices of one process: a pool and streams for each, and who gets the next piece of
-/// work. Events time the pieces: nothing is to be known of the devices' speeds, which may change. A
-/// device whose pieces fail gets fewer while others can have them.
+/// work, by their speeds, which events measure. A device whose pieces fail gets fewer.
 /// @pre What is allocated from its pools is freed before it ends.
 /// **Threads:** any number may call at once, but no function of a piece calls the group.
-/// **Capture:** a function may capture on its stream, and ends that; captures of others are not
-/// disturbed. **Cost:** some eight CUDA calls a piece, and for each stream of each device a query,
-/// under a lock; while a device is full, the caller polls. Access between peers stays enabled.
+/// **Capture:** a function may capture on its stream, and ends that; others' are not disturbed.
+/// **Cost:** some eight CUDA calls a piece, and a query for each stream of each device, under a
+/// lock; while a device is full, the caller polls. Access between peers stays enabled.
 class device_group : detail::noncopyable {
  public:
   /// All devices, or those given, each once.
@@ -104,7 +99,7 @@ class device_group : detail::noncopyable {
 
   /// Runs one piece of work on the device whose turn it is.
   /// @param items  how much work it is, above 0, in a unit of your own; default: 1
-  /// @param f      enqueues it. To wait for the piece, record an event
+  /// @param f  enqueues it. To wait for the piece, record an event
   /// @return the device's index
   /// @throws what `f` throws; cuda_error  also for an error of the device's earlier work
   /// **Stream:** waits only where the device has max_pieces().
@@ -117,11 +112,9 @@ class device_group : detail::noncopyable {
     return enqueue(any, 1.0, f, where);
   }
 
-  /// Divides a batch among the devices: with device_schedule::fastest by their speeds so far,
-  /// otherwise into equal parts.
-  /// @param items  0 calls nothing
-  /// @param f      `void f(device_slot&, std::size_t first, std::size_t count)`: enqueues a part,
-  ///   and does not wait, as others follow; called for each device that gets items, in turn
+  /// Divides a batch: with device_schedule::fastest by the speeds so far, else into equal parts.
+  /// @param f  `void f(device_slot&, std::size_t first, std::size_t count)`: enqueues a part, and
+  ///   does not wait, as others follow; called for each device that gets items, in turn
   /// @return the parts, one for each device
   /// @throws as run(); parts enqueued before have then completed
   /// **Stream:** ordered on stream(i). Waits only where a device has max_pieces().
@@ -130,11 +123,9 @@ class device_group : detail::noncopyable {
       source_location where = source_location::current());
 
   /// Copies each device's part of a split to its place in one array.
-  /// @param stream   the copies are ordered behind its earlier work and before its later work
+  /// @param stream   the copies are ordered between its earlier and its later work
   /// @param target   device or page-locked memory, for all items
-  /// @param sources  sources[i]: the elements of device i's part, in its memory, ordered on
-  ///   stream(i); as a std::vector of pointers
-  /// @param elements_per_item  at least 1
+  /// @param sources  pointers: sources[i] to device i's part, in its memory, ordered on stream(i)
   /// @throws std::invalid_argument  for pageable memory
   /// @throws cuda_error  when a call fails
   /// **Stream:** on each stream(i) and `stream`; does not block.

@@ -31,11 +31,9 @@ WARPWRIGHT_INLINE device_group::device_group(std::vector<device_id> const& devic
     for (device_id const to : devices) {
       if (to == from) continue;
       cudaError_t const status = detail::discard(cudaDeviceEnablePeerAccess(to.value(), 0));
-      // Where there is none, as beyond the maximum of peers, copies go through the host.
-      if (status != cudaErrorPeerAccessUnsupported && status != cudaErrorTooManyPeers &&
-          status != cudaErrorPeerAccessAlreadyEnabled) {
-        check(status, "cudaDeviceEnablePeerAccess", where);
-      }
+      bool const none = status == cudaErrorPeerAccessUnsupported || status == cudaErrorTooManyPeers;
+      if (none || status == cudaErrorPeerAccessAlreadyEnabled) continue;  // none: through the host
+      check(status, "cudaDeviceEnablePeerAccess", where);
     }
   }
 }
@@ -101,16 +99,15 @@ WARPWRIGHT_INLINE void device_group::reap(source_location where) {
     member& m = members_[index];
     for (std::size_t i = 0; i < m.running && i <= settings_.streams;) {
       piece& p = m.pieces[i];
-      double seconds = -1.0;  // an error is the work's: the caller's next call has it, too
-      float since = 0.0F;     // below 0: a piece of another stream ended later
-      cudaError_t status = cudaEventQuery(p.end.get());
+      cudaError_t const status = detail::discard(cudaEventQuery(p.end.get()));
       if (status == cudaErrorNotReady && ++i != 0) continue;
-      if (status == cudaSuccess) status = cudaEventElapsedTime(&since, m.last.get(), p.end.get());
-      if (detail::discard(status) == cudaSuccess) {
-        seconds = since > 0.0F ? 1e-3 * static_cast<double>(since) : 0.0;
-        if (since >= 0.0F) std::swap(m.last, p.end);
-      }
-      scheduler_.end(index, p.items, seconds);
+      float since = 0.0F;  // or below, where a piece of another stream ended later
+      bool const ran =
+          status == cudaSuccess &&
+          detail::discard(cudaEventElapsedTime(&since, m.last.get(), p.end.get())) == cudaSuccess;
+      if (ran && since > 0.0F) std::swap(m.last, p.end);
+      double const seconds = ran && since > 0.0F ? 1e-3 * static_cast<double>(since) : 0.0;
+      scheduler_.end(index, p.items, status == cudaSuccess ? seconds : -1.0);
       --m.running;
       for (std::size_t k = i; k < m.running; ++k) std::swap(m.pieces[k], m.pieces[k + 1]);
     }
@@ -121,18 +118,14 @@ WARPWRIGHT_INLINE std::vector<device_part> device_group::split(
     std::size_t items, detail::function_ref<void(device_slot&, std::size_t, std::size_t)> f,
     source_location where) {
   std::vector<device_part> parts(size());
-  detail::array<std::size_t> counts(size());
-  {
-    detail::unique_lock<detail::mutex> const lock{lock_};
-    reap(where);
-    scheduler_.divide(items, counts.begin());
-  }
+  detail::unique_lock<detail::mutex> lock{lock_};
+  reap(where);
+  scheduler_.divide(items, parts.data());
+  lock.unlock();
   try {
-    for (std::size_t i = 0, first = 0; i < size(); first += counts[i++]) {
-      std::size_t const count = counts[i];
-      parts[i] = {i, first, count};
-      auto const part = [&](device_slot& d) { f(d, first, count); };
-      if (count != 0) enqueue(i, static_cast<double>(count), part, where);
+    for (device_part const& part : parts) {
+      auto const run_part = [&](device_slot& d) { f(d, part.first, part.count); };
+      if (part.count != 0) enqueue(part.index, static_cast<double>(part.count), run_part, where);
     }
   } catch (...) {
     detail::relaxed_capture_mode const relaxed;
@@ -184,7 +177,6 @@ WARPWRIGHT_INLINE std::vector<device_link> device_group::links(std::size_t bytes
                                                                source_location where) {
   detail::relaxed_capture_mode const relaxed{where};
   std::vector<device_link> all;
-  bytes = bytes < 4 ? 4 : bytes;
   for (member& from : members_) {
     for (member& to : members_) {
       if (&from == &to) continue;
@@ -206,7 +198,7 @@ WARPWRIGHT_INLINE std::vector<device_link> device_group::links(std::size_t bytes
       int peer = 0;
       check(cudaDeviceCanAccessPeer(&peer, from.id.value(), to.id.value()),
             "cudaDeviceCanAccessPeer", where);
-      static_cast<void>(seconds_of(bytes, 1));
+      seconds_of(bytes, 1);
       all.push_back({from.id, to.id, peer != 0, static_cast<double>(bytes) / seconds_of(bytes, 4),
                      seconds_of(4, 16)});
     }

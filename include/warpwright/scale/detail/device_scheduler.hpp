@@ -24,7 +24,10 @@ class device_scheduler {
   /// @param concurrent  pieces that a device runs at once
   device_scheduler(std::size_t devices, device_schedule schedule, std::size_t concurrent,
                    std::size_t max_pieces)
-      : schedule_{schedule}, concurrent_{concurrent}, max_pieces_{max_pieces}, all_(devices) {}
+      : schedule_{schedule},
+        concurrent_{double(concurrent)},
+        max_pieces_{max_pieces},
+        all_(devices) {}
 
   /// Queues a piece. @param only  its device; none: the one whose turn it is
   /// @return the device; none: it has max_pieces. Ask again when one has ended
@@ -42,14 +45,12 @@ class device_scheduler {
     return index;
   }
 
-  /// @param seconds  since its start or, if that is later, the end of the piece before it; below 0:
-  ///   it failed
+  /// @param seconds  since its start, or a later end of the piece before it; below 0: it failed
   void end(std::size_t index, double items, double seconds) noexcept {
     device& d = all_[index];
     d.queued_items = --d.queued == 0 ? 0.0 : d.queued_items - items;
     if (seconds < 0.0) {
-      double const shortest = 2.0 * double(all_.size());
-      d.rest = d.rest <= 0.0 ? shortest : d.rest < 500.0 * shortest ? 2.0 * d.rest : d.rest;
+      d.rest = d.rest > 0.0 ? 2.0 * d.rest : 2.0 * double(all_.size());
       d.passed_by = 0.0;
       return;
     }
@@ -60,33 +61,33 @@ class device_scheduler {
     // The first piece also loads kernels. One long piece may be an accident.
     double const pace = (d.new_seconds + 1e-9) / d.new_items, most = 4.0 * d.pace;
     d.pace = ++d.samples <= 2 ? pace : 0.5 * (d.pace + (pace < most ? pace : most));
-    d.new_items = d.new_seconds = 0.0;
-    d.new_pieces = 0;
+    d.new_items = d.new_seconds = d.new_pieces = 0.0;
   }
 
-  /// Divides a batch: counts[i] for device i.
-  void divide(std::size_t items, std::size_t* counts) const noexcept {
+  /// Divides a batch: parts[i] for device i.
+  template <class Part>
+  void divide(std::size_t items, Part* parts) const noexcept {
     auto const weight = [this](device const& d) {
       if (d.passed_by < d.rest) return 1e-200;  // nothing, unless all rest
       return schedule_ == device_schedule::fastest ? 1.0 / pace_of(d) : 1.0;
     };
     double all = 0.0, sum = 0.0;
     for (device const& d : all_) all += weight(d);
-    for (std::size_t i = 0, first = 0; i < all_.size(); first += counts[i++]) {
+    for (std::size_t i = 0, first = 0; i < all_.size(); first += parts[i++].count) {
       sum += weight(all_[i]);
-      std::size_t const end = std::size_t(double(items) * (sum / all) + 0.5);
-      counts[i] = (i + 1 < all_.size() ? end : items) - first;
+      double const end = double(items) * (sum / all) + 0.5;
+      parts[i] = {i, first, (i + 1 < all_.size() ? std::size_t(end) : items) - first};
     }
   }
 
  private:
   struct device {
-    double pace = 0.0;                          // seconds an item, an exponential mean; 0: unknown
-    double new_items = 0.0, new_seconds = 0.0;  // pieces that run at once are one sample of it
-    double passed_by = 0.0;                     // pieces of others since it got one, or failed
-    double rest = 0.0;                          // until it has been passed by so many
+    double pace = 0.0;  // seconds an item, an exponential mean; 0: unknown
+    double new_items = 0.0, new_seconds = 0.0, new_pieces = 0.0;  // those at once are a sample
+    double passed_by = 0.0;  // pieces of others since it got one, or failed
+    double rest = 0.0;       // until it has been passed by so many
     double queued_items = 0.0;
-    std::size_t new_pieces = 0, samples = 0, queued = 0;
+    std::size_t queued = 0, samples = 0;
   };
 
   // Less and less while others get pieces: a slow device is tried again, as it may not be any more.
@@ -106,7 +107,8 @@ class device_scheduler {
   }
 
   device_schedule schedule_;
-  std::size_t concurrent_, max_pieces_;
+  double concurrent_;
+  std::size_t max_pieces_;
   array<device> all_;
 };
 
