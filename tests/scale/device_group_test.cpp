@@ -430,7 +430,7 @@ TEST_CASE("wrong arguments throw with the remedy") {
   }
   ww::device_group group{devices{first}};
   for (double const items : {0.0, -1.0, std::nan("")}) {
-    CHECK_THROWS_WITH(group.run(items, [](ww::device_slot&) {}), contains("give a number above 0"));
+    CHECK_THROWS_WITH(group.run(items, [](ww::device_slot&) {}), contains("give items above 0"));
   }
   CHECK(group.split(0, [](ww::device_slot&, std::size_t, std::size_t) { FAIL(); })[0].count == 0);
 }
