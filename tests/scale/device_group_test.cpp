@@ -219,15 +219,10 @@ TEST_CASE("a device that has failed gets no part of a batch, unless all have") {
 
 TEST_CASE("the first piece of a device and an accident count for little") {
   batches b{{100.0, 1.0}};
-  b.split(1000);
-  b.pace[0] = 1.0;
-  b.split(1000);
-  CHECK(b.split(1000) > 0.98);
-  b.pace[0] = 50.0;
-  b.split(1000);
-  b.pace[0] = 1.0;
-  CHECK(b.split(1000) > 0.6);
-  b.split(1000);
+  for (double const pace : {100.0, 1.0, 1.0, 50.0, 1.0, 1.0}) {
+    b.pace[0] = pace;
+    b.split(1000);
+  }
   CHECK(b.split(1000) > 0.8);
 }
 
@@ -241,16 +236,6 @@ TEST_CASE("pieces that run at once are one sample") {
     s.divide(100, parts);
     if (k % 2 != 0) CHECK(parts[0].count == 50);
   }
-}
-
-TEST_CASE("a slow device is tried again, seldom") {
-  simulation s{2, device_schedule::fastest};
-  int slow = 0;
-  for (int k = 0; k < 200000; ++k, s.now += 2.0) {
-    slow += s.run(1.0, [](std::size_t i, double) { return i == 0 ? 1.0 : 100.0; }) == 1 ? 1 : 0;
-  }
-  CHECK(slow > 3);
-  CHECK(slow < 20);
 }
 
 TEST_CASE("a batch is divided by speeds, which may change") {
@@ -274,38 +259,30 @@ TEST_CASE("the parts of a split are gathered on a device and on the host") {
   have(2);
   ww::device_group group;
   constexpr std::size_t items = 10001;
-  for (std::size_t const home : {std::size_t{0}, group.size() - 1}) {
-    ww::pinned_pool pinned;
-    ww::pinned_buffer<float> host{pinned, 2 * items};
-    std::vector<float*> results(group.size());
-    std::vector<ww::device_buffer<float>> memory;
-    auto const parts =
-        group.split(items, [&](ww::device_slot& d, std::size_t first, std::size_t n) {
-          CHECK(ww::current_device() == d.device);
-          occupy(d.stream, 5.0);
-          memory.emplace_back(d.pool, d.stream, 2 * n);
-          results[d.index] = memory.back().data();
-          ww::for_each_index(d.stream, 2 * n, fill{memory.back().data(), 2 * first});
-        });
+  ww::pinned_pool pinned;
+  ww::pinned_buffer<float> host{pinned, 2 * items}, copy{pinned, 2 * items};
+  std::vector<float*> results(group.size());
+  std::vector<ww::device_buffer<float>> memory;
+  auto const parts = group.split(items, [&](ww::device_slot& d, std::size_t first, std::size_t n) {
+    CHECK(ww::current_device() == d.device);
+    occupy(d.stream, 5.0);
+    memory.emplace_back(d.pool, d.stream, 2 * n);
+    results[d.index] = memory.back().data();
+    ww::for_each_index(d.stream, 2 * n, fill{memory.back().data(), 2 * first});
+  });
+  for (std::size_t home = 0; home < group.size(); ++home) {
+    ww::scoped_device const current{group.device(home)};
     ww::stream const stream{group.device(home)};
-    {
-      ww::device_buffer<float> all{group.pool(home), stream, 2 * items};
-      group.gather(stream, parts, all.data(), results, 2);
-      group.gather(stream, parts, host.data(), results, 2);
-      std::vector<float> copy(2 * items, -1.0F);
-      stream.synchronize();
-      ww::scoped_device const current{group.device(home)};
-      all.copy_to(stream, copy.data(), copy.size());
-      stream.synchronize();
-      std::size_t wrong = 0;
-      for (std::size_t i = 0; i < 2 * items; ++i) {
-        wrong += copy[i] != static_cast<float>(i) || host.data()[i] != static_cast<float>(i);
-      }
-      CHECK(wrong == 0);
+    ww::device_buffer<float> all{group.pool(home), stream, 2 * items};
+    group.gather(stream, parts, all.data(), results, 2);
+    group.gather(stream, parts, host.data(), results, 2);
+    all.copy_to(stream, copy.data(), 2 * items);
+    stream.synchronize();
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < 2 * items; ++i) {
+      wrong += copy.data()[i] != static_cast<float>(i) || host.data()[i] != static_cast<float>(i);
     }
-    std::vector<float> pageable(2 * items);
-    CHECK_THROWS_WITH(group.gather(stream, parts, pageable.data(), results, 2),
-                      contains("pageable memory"));
+    CHECK(wrong == 0);
   }
 }
 
@@ -313,20 +290,14 @@ TEST_CASE("a gather waits for what its stream does with the target, and the stre
   have(2);
   ww::device_group group;
   ww::stream const stream{group.device(0)};
-  ww::device_buffer<float> all{group.pool(0), stream, 100};
-  std::vector<ww::device_buffer<float>> memory;
-  std::vector<float*> results(group.size());
-  auto const parts = group.split(100, [&](ww::device_slot& d, std::size_t first, std::size_t n) {
-    memory.emplace_back(d.pool, d.stream, n);
-    results[d.index] = memory.back().data();
-    ww::for_each_index(d.stream, n, fill{memory.back().data(), first});
-  });
-  group.wait();
-  for (bool const late_parts : {false, true}) {
+  ww::device_buffer<float> all{group.pool(0), stream, 100}, part{group.pool(0), stream, 100};
+  ww::for_each_index(stream, 100, fill{part.data(), 0});
+  stream.synchronize();
+  for (bool const late_part : {false, true}) {
     occupy(stream, 20.0);
     ww::for_each_index(stream, 100, fill{all.data(), 1000});  // earlier: overwritten by the gather
-    for (std::size_t i = 0; late_parts && i < group.size(); ++i) occupy(group.stream(i), 40.0);
-    group.gather(stream, parts, all.data(), results);
+    if (late_part) occupy(group.stream(0), 40.0);
+    group.gather(stream, {{0, 0, 100}}, all.data(), std::vector<float*>{part.data()});
     std::vector<float> copy(100);
     all.copy_to(stream, copy.data(), copy.size());
     stream.synchronize();
@@ -372,33 +343,21 @@ TEST_CASE("a device has at most max_pieces()") {
     });
     CHECK(begun - ended <= 2 * static_cast<int>(group.size()));
   }
-  for (int k = 0; k < 4; ++k) {
-    auto const begin = clock_type::now();
-    group.split(10, [&](ww::device_slot& d, std::size_t, std::size_t) { occupy(d.stream, 10.0); });
-    if (k == 3) CHECK(seconds_since(begin) > 5e-3);
-  }
 }
 
 TEST_CASE("what a function throws is passed on, when all other parts have completed") {
   have(2);
   ww::device_group group;
-  auto const fails = [](ww::device_slot&) { throw std::runtime_error{"no weights"}; };
   std::atomic<bool> completed{false};
-  CHECK_THROWS_WITH(
-      group.split(100,
-                  [&](ww::device_slot& d, std::size_t, std::size_t) {
-                    if (d.index + 1 == group.size()) {
-                      throw std::runtime_error{"no weights"};
-                    }
-                    occupy(d.stream, 20.0);
-                    ww::check(cudaLaunchHostFunc(
-                                  d.stream,
-                                  [](void* flag) { *static_cast<std::atomic<bool>*>(flag) = true; },
-                                  &completed),
-                              "cudaLaunchHostFunc");
-                  }),
-      "no weights");
+  auto const complete = [](void* flag) { *static_cast<std::atomic<bool>*>(flag) = true; };
+  auto const part = [&](ww::device_slot& d, std::size_t, std::size_t) {
+    if (d.index + 1 == group.size()) throw std::runtime_error{"no weights"};
+    occupy(d.stream, 20.0);
+    ww::check(cudaLaunchHostFunc(d.stream, complete, &completed), "cudaLaunchHostFunc");
+  };
+  CHECK_THROWS_WITH(group.split(100, part), "no weights");
   CHECK((completed || group.size() == 1));
+  auto const fails = [](ww::device_slot&) { throw std::runtime_error{"no weights"}; };
   CHECK_THROWS_WITH(group.run(fails), "no weights");
   group.run([](ww::device_slot&) {});
 }
@@ -410,29 +369,29 @@ TEST_CASE("links are measured between each pair of devices") {
   CHECK(links.size() == group.size() * (group.size() - 1));
   for (ww::device_link const& link : links) {
     CHECK(link.from != link.to);
-    CHECK(link.bytes_per_second > 0.0);
-    CHECK(link.latency_seconds > 0.0);
+    CHECK((link.bytes_per_second > 0.0 && link.latency_seconds > 0.0));
   }
-  if (links.empty()) return;
-  CHECK_THAT(ww::to_text(links), contains("device 0 -> 1  "));
-  CHECK_THAT(ww::to_text(links), contains("B/s  "));
+  if (!links.empty()) CHECK_THAT(ww::to_text(links), contains("device 0 -> 1  "));
 }
 
 TEST_CASE("wrong arguments throw with the remedy") {
   have(2);
   using devices = std::vector<ww::device_id>;
-  ww::device_id const first{0}, missing{ww::device_count()};
-  CHECK_THROWS_WITH(ww::device_group(devices{}), contains("give at least 1 device"));
-  CHECK_THROWS_WITH((ww::device_group{devices{missing}}), contains("does not exist"));
-  for (auto const& options :
-       {ww::device_group_options{}.streams(0), ww::device_group_options{}.max_pieces(0)}) {
-    CHECK_THROWS_WITH((ww::device_group{devices{first}, options}), contains("at least 1"));
-  }
-  ww::device_group group{devices{first}};
+  using options = ww::device_group_options;
+  devices const first{ww::device_id{0}}, missing{ww::device_id{ww::device_count()}};
+  CHECK_THROWS_WITH((ww::device_group{missing}), contains("does not exist"));
+  CHECK_THROWS_WITH((ww::device_group{devices{}}), contains("give at least 1"));
+  CHECK_THROWS_WITH((ww::device_group{first, options{}.streams(0)}), contains("give at least 1"));
+  CHECK_THROWS_WITH((ww::device_group{first, options{}.max_pieces(0)}), contains("at least 1"));
+  ww::device_group group{first};
   for (double const items : {0.0, -1.0, std::nan("")}) {
     CHECK_THROWS_WITH(group.run(items, [](ww::device_slot&) {}), contains("give items above 0"));
   }
   CHECK(group.split(0, [](ww::device_slot&, std::size_t, std::size_t) { FAIL(); })[0].count == 0);
+  char pageable = 0;
+  CHECK_THROWS_WITH(
+      group.gather(group.stream(0), {{0, 0, 1}}, &pageable, std::vector<char*>{nullptr}),
+      contains("pageable memory"));
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
@@ -485,7 +444,7 @@ TEST_CASE("a long piece does not hold up others of its device") {
 }
 
 TEST_CASE("a split learns the speeds of the devices") {
-  if (!have(2)) return;
+  have(2);
   ww::device_group group;
   std::vector<ww::device_part> parts;
   for (int k = 0; k < 5; ++k) {
@@ -495,16 +454,7 @@ TEST_CASE("a split learns the speeds of the devices") {
     });
     group.wait();
   }
-  REQUIRE(parts.size() == group.size());
-  CHECK(parts[0].first == 0);
-  CHECK(parts[1].first == parts[0].count);
-  CHECK(parts[0].count + parts[1].count == 60);
   if (!test_support::sanitized) CHECK(std::fabs(double(parts[0].count) - 40.0) < 8.0);
-}
-
-TEST_CASE("without a device the error says so") {
-  ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_devices(0));
-  CHECK_THROWS_WITH(ww::device_group{}, contains("give at least 1 device"));
 }
 
 TEST_CASE("access between peers is enabled once") {

@@ -61,7 +61,6 @@ class device_scheduler {
     ++chosen.queued;
     return index;
   }
-
   /// @param seconds  since its start, or a later end of the piece before it; below 0: it failed
   void end(std::size_t index, double items, double seconds) noexcept {
     device& d = all_[index];
@@ -80,7 +79,6 @@ class device_scheduler {
     d.pace = ++d.samples <= 2 ? pace : 0.5 * (d.pace + (pace < most ? pace : most));
     d.new_items = d.new_seconds = d.new_pieces = 0.0;
   }
-
   /// Divides a batch: parts[i] for device i.
   template <class Part>
   void divide(std::size_t items, Part* parts) const noexcept {
@@ -232,8 +230,7 @@ class device_group : detail::noncopyable {
   /// @param stream   the copies are ordered between its earlier and its later work
   /// @param target   device or page-locked memory, for all items
   /// @param sources  pointers: sources[i] to device i's part, in its memory, ordered on stream(i)
-  /// @throws std::invalid_argument  for pageable memory
-  /// @throws cuda_error  when a call fails
+  /// @throws std::invalid_argument  for pageable memory; cuda_error  when a call fails
   /// **Stream:** on each stream(i) and `stream`; does not block.
   template <class T, class Sources>
   void gather(stream_ref stream, std::vector<device_part> const& parts, T* target,
@@ -252,11 +249,10 @@ class device_group : detail::noncopyable {
       if (part.count == 0) continue;
       member const& m = members_[part.index];
       scoped_device const current{m.id, where};
-      T const* const source = sources[part.index];
-      std::size_t const first = part.first * elements_per_item;
+      T* const to = target + part.first * elements_per_item;
+      std::size_t const bytes = part.count * elements_per_item * sizeof(T);
       m.main.wait(ready, where);
-      check(cudaMemcpyAsync(target + first, source, part.count * elements_per_item * sizeof(T),
-                            cudaMemcpyDefault, m.main),
+      check(cudaMemcpyAsync(to, sources[part.index], bytes, cudaMemcpyDefault, m.main),
             "cudaMemcpyAsync", where);
       stream.wait(m.main, where);
     }
@@ -268,7 +264,6 @@ class device_group : detail::noncopyable {
   void wait(source_location where = source_location::current());
   /// Measures copies between each ordered pair of devices.
   /// @param bytes  of a copy, at least 4; default: 32 MiB
-  /// @return all pairs; empty for one device
   /// @throws out_of_memory, cuda_error  when a call fails
   /// **Stream:** on all stream(i); blocks. **Cost:** milliseconds; start-up.
   [[nodiscard]] std::vector<device_link> links(std::size_t bytes = std::size_t{32} << 20U,
@@ -297,7 +292,6 @@ class device_group : detail::noncopyable {
     std::size_t running = 0;
   };
   static constexpr std::size_t any = detail::device_scheduler::none;
-
   static std::vector<device_id> all_devices(source_location where) {
     std::vector<device_id> all;
     for (int i = 0, count = device_count(where); i < count; ++i) all.push_back(device_id{i});

@@ -21,8 +21,7 @@ WARPWRIGHT_INLINE device_group::device_group(std::vector<device_id> const& devic
       scheduler_{devices.size(), settings_.schedule, settings_.streams, settings_.max_pieces} {
   if (devices.empty() || settings_.streams == 0 || settings_.max_pieces == 0) {
     detail::throw_invalid_argument(
-        "device_group: give at least 1 device (check CUDA_VISIBLE_DEVICES), stream and piece",
-        where);
+        "device_group: give at least 1 device (CUDA_VISIBLE_DEVICES), stream and piece", where);
   }
   detail::relaxed_capture_mode const relaxed{where};
   for (device_id const device : devices) members_.emplace_back(device, settings_, where);
