@@ -39,12 +39,9 @@ class device_scheduler {
   static constexpr std::size_t none = ~std::size_t{0};
 
   /// @param concurrent  pieces that a device runs at once
-  device_scheduler(std::size_t devices, device_schedule schedule, std::size_t concurrent,
+  device_scheduler(std::size_t devices, device_schedule schedule, double concurrent,
                    std::size_t max_pieces)
-      : schedule_{schedule},
-        concurrent_{double(concurrent)},
-        max_pieces_{max_pieces},
-        all_(devices) {}
+      : schedule_{schedule}, concurrent_{concurrent}, max_pieces_{max_pieces}, all_(devices) {}
 
   /// Queues a piece. @param only  its device; none: the one whose turn it is
   /// @return the device; none: it has max_pieces. Ask again when one has ended

@@ -18,7 +18,7 @@ WARPWRIGHT_INLINE device_group::device_group(std::vector<device_id> const& devic
                                              device_group_options const& options,
                                              source_location where)
     : settings_{values_of(options)},
-      scheduler_{devices.size(), settings_.schedule, settings_.streams, settings_.max_pieces} {
+      scheduler_(devices.size(), settings_.schedule, settings_.streams, settings_.max_pieces) {
   if (devices.empty() || settings_.streams == 0 || settings_.max_pieces == 0) {
     detail::throw_invalid_argument(
         "device_group: give at least 1 device (CUDA_VISIBLE_DEVICES), stream and piece", where);
