@@ -35,26 +35,27 @@ constexpr auto schedules = {device_schedule::round_robin, device_schedule::least
                             device_schedule::fastest};
 
 // On the host runtime there are so many devices; leaks of a test before are its own.
-bool have(int devices) {
+void have([[maybe_unused]] int devices) {
 #if WARPWRIGHT_HOST_RUNTIME
   ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_devices(devices));
 #endif
-  return ww::device_count() >= devices;
 }
 
 double seconds_since(clock_type::time_point begin) {
   return std::chrono::duration<double>(clock_type::now() - begin).count();
 }
 
+void call(ww::stream_ref stream, void (*f)(void*), void* argument) {
+  ww::check(cudaLaunchHostFunc(stream.get(), f, argument), "cudaLaunchHostFunc");
+}
+
 // Takes `milliseconds` of a stream, of any device.
 void occupy(ww::stream_ref stream, double milliseconds) {
-  auto const sleep = [](void* microseconds) {
-    std::this_thread::sleep_for(
-        std::chrono::microseconds{reinterpret_cast<std::intptr_t>(microseconds)});
+  auto const sleep = [](void* us) {
+    std::this_thread::sleep_for(std::chrono::microseconds{reinterpret_cast<std::intptr_t>(us)});
   };
   auto const microseconds = static_cast<std::intptr_t>(1e3 * milliseconds);
-  ww::check(cudaLaunchHostFunc(stream.get(), sleep, reinterpret_cast<void*>(microseconds)),
-            "cudaLaunchHostFunc");
+  call(stream, sleep, reinterpret_cast<void*>(microseconds));
 }
 
 struct fill {
@@ -68,35 +69,26 @@ struct fill {
 // Devices that run one piece after another, on a clock of its own.
 struct simulation {
   struct piece {
-    double items, start, end;
+    double items, seconds, end;
   };
   simulation(std::size_t devices, device_schedule rule, std::size_t max_pieces = 8)
       : scheduler{devices, rule, 1, max_pieces}, queues(devices), ends(devices) {}
 
   template <class Seconds>
   std::size_t run(double items, Seconds const& seconds_of) {
-    for (;;) {
-      for (std::size_t i = 0; i < queues.size(); ++i) complete(i);
+    for (;; now += 0.05) {
+      for (std::size_t i = 0; i < queues.size(); ++i) {
+        for (; !queues[i].empty() && queues[i].front().end <= now; queues[i].pop_front()) {
+          scheduler.end(i, queues[i].front().items, queues[i].front().seconds);
+        }
+      }
       std::size_t const i = scheduler.begin(items);
-      if (i == device_scheduler::none) {
-        now += 0.05;
-        continue;
-      }
-      double const begin = std::max(now, ends[i]);
-      double const seconds = seconds_of(i, begin);
-      if (seconds < 0.0) {
-        scheduler.end(i, items, seconds);
-        return device_scheduler::none;
-      }
-      ends[i] = begin + seconds * items;
-      queues[i].push_back({items, begin, ends[i]});
+      if (i == device_scheduler::none) continue;
+      double const begin = std::max(now, ends[i]), seconds = items * seconds_of(i, begin);
+      if (seconds < 0.0) scheduler.end(i, items, seconds);
+      if (seconds < 0.0) return device_scheduler::none;
+      queues[i].push_back({items, seconds, ends[i] = begin + seconds});
       return i;
-    }
-  }
-  void complete(std::size_t i) {
-    for (; !queues[i].empty() && queues[i].front().end <= now; queues[i].pop_front()) {
-      piece const& p = queues[i].front();
-      scheduler.end(i, p.items, p.end - p.start);
     }
   }
   double end() const { return *std::max_element(ends.begin(), ends.end()); }
@@ -111,14 +103,11 @@ struct simulation {
 
 TEST_CASE("devices of any speeds reach nearly the sum of their speeds") {
   unsigned const seed = std::random_device{}();
-  CAPTURE(seed);
   std::mt19937 random{seed};
   std::uniform_real_distribution<double> uniform{0.0, 1.0};
-  double sum = 0.0;
-  int const trials = test_support::rounds(300);
-  for (int t = 0; t < trials; ++t) {
+  for (int t = 0; t < test_support::rounds(300); ++t) {
     std::size_t const devices = 1 + random() % 8;
-    CAPTURE(t, devices);
+    CAPTURE(seed, t, devices);
     simulation s{devices, device_schedule::fastest};
     std::vector<double> pace(devices);
     double speeds = 0.0, items = 0.0;
@@ -128,28 +117,23 @@ TEST_CASE("devices of any speeds reach nearly the sum of their speeds") {
       items += piece;
       s.run(piece, [&](std::size_t i, double) { return pace[i] * (0.8 + 0.4 * uniform(random)); });
     }
-    double const share = items / speeds / s.end();  // of the oracle's
-    CHECK(share > 0.95);
-    sum += share;
+    CHECK(items / speeds / s.end() > 0.95);
   }
-  CHECK(sum / trials > 0.985);
 }
 
-TEST_CASE("round robin leaves the faster device idle, and the others do not") {
+TEST_CASE("two devices of 2:1 reach the sum of their speeds, unless they get pieces in turn") {
   for (device_schedule const rule : schedules) {
     simulation s{2, rule};
-    for (int k = 0; k < 3000; ++k)
-      s.run(1.0, [](std::size_t i, double) { return 1.0 + double(i); });
+    auto const seconds_of = [](std::size_t i, double) { return i == 0 ? 1.0 : 2.0; };
+    for (int k = 0; k < 3000; ++k) s.run(1.0, seconds_of);
     double const share = 3000.0 / 1.5 / s.end();
-    CAPTURE(static_cast<int>(rule), share);
-    CHECK((rule == device_schedule::round_robin ? share < 0.7 : share > 0.97));
+    CHECK((rule == device_schedule::round_robin ? share < 0.7 : share > 0.98));
   }
 }
 
 TEST_CASE("a piece goes where it is predicted to be completed first") {
   double waited[3] = {};
   unsigned const seed = std::random_device{}();
-  CAPTURE(seed);
   for (device_schedule const rule : schedules) {
     std::mt19937 random{seed};
     std::exponential_distribution<double> pause{0.5 * 1.25};  // half of what both can
@@ -159,19 +143,18 @@ TEST_CASE("a piece goes where it is predicted to be completed first") {
       waited[static_cast<int>(rule)] += s.ends[i] - s.now;
     }
   }
-  CAPTURE(waited[0], waited[1], waited[2]);
+  CAPTURE(seed, waited[0], waited[1], waited[2]);
   CHECK(waited[2] < 0.9 * waited[1]);
-  CHECK(waited[1] < 0.3 * waited[0]);
+  CHECK(waited[1] < 0.5 * waited[0]);
 }
 
 TEST_CASE("a device that becomes slower, and fast again, gets what it can do") {
   simulation s{2, device_schedule::fastest};
   double items = 0.0;
-  for (; s.now < 3000.0; items += 1.0) {
-    s.run(1.0, [](std::size_t i, double at) {
-      return i == 0 && at > 1000.0 && at < 2000.0 ? 500.0 : 1.0;
-    });
-  }
+  auto const seconds_of = [](std::size_t i, double at) {
+    return i == 0 && at > 1000.0 && at < 2000.0 ? 500.0 : 1.0;
+  };
+  for (; s.now < 3000.0; items += 1.0) s.run(1.0, seconds_of);
   CHECK(items > 0.95 * (2000.0 + 1000.0 + 2000.0));
 }
 
@@ -183,142 +166,90 @@ TEST_CASE("a device that fails rests while others work, and works again") {
     bool broken = true;
     auto const seconds_of = [&](std::size_t i, double) { return i == 1 && broken ? -1.0 : 1.0; };
     for (; s.now < 1000.0;) s.run(1.0, seconds_of) == device_scheduler::none ? ++failed : ++items;
-    CAPTURE(static_cast<int>(rule), failed);
-    CHECK(failed < 20);
-    CHECK(items > 1950.0);
+    CHECK((failed < 20 && items > 1950.0));
     broken = false;
     for (items = 0.0; s.now < 5000.0; ++items) s.run(1.0, seconds_of);
     CHECK(items > 10500.0);
   }
-  simulation alone{1, device_schedule::fastest};
-  for (int k = 0; k < 20; ++k) alone.run(1.0, [](std::size_t, double) { return -1.0; });
-  CHECK(alone.run(1.0, [](std::size_t, double) { return 1.0; }) == 0);
 }
 
 TEST_CASE("a device that has failed gets no part of a batch, unless all have") {
   device_scheduler s{2, device_schedule::fastest, 1, 8};
-  std::size_t counts[2] = {};
+  ww::device_part parts[2];
   for (std::size_t i = 0; i < 2; ++i) {
-    s.begin(1.0, i);
-    s.end(i, 1.0, -1.0);
-    s.divide(10, counts);
-    CHECK(counts[i] == (i == 0 ? 0 : 5));
+    s.end(s.begin(1.0, i), 1.0, -1.0);
+    s.divide(10, parts);
+    CHECK(parts[i].count == (i == 0 ? 0 : 5));
   }
 }
 
-TEST_CASE("a device that takes longer than it did gets no more, before the piece has ended") {
-  device_scheduler s{2, device_schedule::fastest, 1, 8};
-  for (int k = 0; k < 6; ++k) {
-    s.begin(1.0, k % 2 == 0 ? 0 : 1);
-    s.end(k % 2 == 0 ? 0 : 1, 1.0, 1.0);
-  }
+TEST_CASE("pieces that run at once are one sample") {
+  device_scheduler s{2, device_schedule::fastest, 2, 8};
   for (int k = 0; k < 8; ++k) s.begin(1.0, k % 2 == 0 ? 0 : 1);
-  for (int k = 1; k < 4; ++k) s.end(1, 1.0, 1.0);
-  CHECK(s.begin(1.0) == 1);
-  CHECK(s.begin(1.0) == 1);
-}
-
-TEST_CASE("the first piece of a device and an accident count for little") {
-  device_scheduler s{2, device_schedule::fastest, 1, 8};
-  std::size_t counts[2] = {};
-  auto const split = [&](double first_pace) {
-    s.divide(1000, counts);
-    for (std::size_t i = 0; i < 2; ++i) {
-      s.begin(double(counts[i]), i);
-      s.end(i, double(counts[i]), double(counts[i]) * (i == 0 ? first_pace : 1.0));
-    }
-    s.divide(1000, counts);
-    return counts[0];
-  };
-  CHECK(split(100.0) < 20);
-  CHECK(split(1.0) > 490);
-  split(1.0);
-  CHECK(split(50.0) > 250);
-  split(1.0);
-  CHECK(split(1.0) > 400);
-}
-
-TEST_CASE("a slow device is tried again, seldom") {
-  simulation s{2, device_schedule::fastest};
-  int slow = 0;
-  for (int k = 0; k < 200000; ++k, s.now += 2.0) {
-    slow += s.run(1.0, [](std::size_t i, double) { return i == 0 ? 1.0 : 100.0; }) == 1 ? 1 : 0;
+  for (int k = 0; k < 4; ++k) {
+    s.end(0, 1.0, k % 2 == 0 ? 4.0 : 0.0);
+    s.end(1, 1.0, 2.0);
   }
-  CHECK(slow > 3);
-  CHECK(slow < 20);
+  ww::device_part parts[2];
+  s.divide(100, parts);
+  CHECK(parts[0].count == 50);
 }
 
 TEST_CASE("a batch is divided by speeds, which may change") {
-  device_scheduler s{3, device_schedule::fastest, 2, 8};
-  std::size_t counts[3] = {};
-  double pace[3] = {1.0, 2.0, 4.0};
-  auto const split = [&](std::size_t items) {
-    s.divide(items, counts);
-    double longest = 0.0, speeds = 0.0;
-    for (std::size_t i = 0; i < 3; ++i) {
-      double const seconds = pace[i] * double(counts[i]);
-      speeds += 1.0 / pace[i];
-      longest = std::max(longest, seconds);
-      if (counts[i] == 0) continue;
-      s.begin(double(counts[i]), i);
-      s.end(i, double(counts[i]), seconds);
-    }
-    if (counts[0] + counts[1] + counts[2] != items) FAIL("not all items");
-    return longest == 0.0 ? 1.0 : double(items) / speeds / longest;
+  device_scheduler s{2, device_schedule::fastest, 1, 8};
+  ww::device_part parts[2];
+  double pace = 1.0;                           // of the first; the other's: 2
+  auto const split = [&](std::size_t items) {  // returns the share of the sum of the speeds
+    s.divide(items, parts);
+    CHECK(parts[1].first + parts[1].count == items);
+    auto const first = double(parts[0].count), second = double(parts[1].count);
+    if (first > 0.0) s.end(s.begin(first, 0), first, first * pace);
+    if (second > 0.0) s.end(s.begin(second, 1), second, second * 2.0);
+    return double(items) / (1.0 / pace + 0.5) / std::max(first * pace, second * 2.0);
   };
-  CHECK(split(3000) < 0.5);  // in equal parts
+  CHECK(split(3000) < 0.8);  // in equal parts
   CHECK(split(7001) > 0.99);
-  pace[0] = 8.0;
-  for (int k = 0; k < 7; ++k) split(7000);
-  CHECK(split(7000) > 0.97);
+  for (double const changed : {8.0, 1.0}) {
+    pace = changed;
+    for (int k = 0; k < 7; ++k) split(7000);
+    CHECK(split(7000) > 0.95);
+  }
   for (std::size_t const items : {0U, 1U, 2U, 5U}) split(items);
-  pace[2] = 1e4;
+  pace = 1e4;
   for (int k = 0; k < 12; ++k) split(70);
-  CHECK(counts[2] == 0);
-  pace[2] = 4.0;
+  CHECK(parts[0].count == 0);
+  pace = 1.0;
   int tries = 0;
-  while (counts[2] < 10 && ++tries < 1000000) split(70);  // it is tried again
+  while (parts[0].count < 40 && ++tries < 1000000) split(70);  // it is tried again
   CHECK(tries < 1000000);
-  for (int k = 0; k < 12; ++k) split(700);
-  CHECK(split(700) > 0.95);
 }
 
 TEST_CASE("the parts of a split are gathered on a device and on the host") {
   have(2);
   ww::device_group group;
-  constexpr std::size_t items = 10001;
-  for (std::size_t const home : {std::size_t{0}, group.size() - 1}) {
-    ww::pinned_pool pinned;
-    ww::pinned_buffer<float> host{pinned, 2 * items};
-    std::vector<float*> results(group.size());
-    std::vector<ww::device_buffer<float>> memory;
-    auto const parts =
-        group.split(items, [&](ww::device_slot& d, std::size_t first, std::size_t n) {
-          CHECK(ww::current_device() == d.device);
-          occupy(d.stream, 5.0);
-          memory.emplace_back(d.pool, d.stream, 2 * n);
-          results[d.index] = memory.back().data();
-          ww::for_each_index(d.stream, 2 * n, fill{memory.back().data(), 2 * first});
-        });
-    ww::stream const stream{group.device(home)};
-    {
-      ww::device_buffer<float> all{group.pool(home), stream, 2 * items};
-      group.gather(stream, parts, all.data(), results, 2);
-      group.gather(stream, parts, host.data(), results, 2);
-      std::vector<float> copy(2 * items, -1.0F);
-      stream.synchronize();
-      ww::scoped_device const current{group.device(home)};
-      all.copy_to(stream, copy.data(), copy.size());
-      stream.synchronize();
-      std::size_t wrong = 0;
-      for (std::size_t i = 0; i < 2 * items; ++i) {
-        wrong += copy[i] != static_cast<float>(i) || host.data()[i] != static_cast<float>(i);
-      }
-      CHECK(wrong == 0);
+  ww::pinned_pool pinned;
+  ww::pinned_buffer<float> host{pinned, 2000};
+  std::vector<float*> results(group.size());
+  std::vector<ww::device_buffer<float>> memory;
+  auto const parts = group.split(1000, [&](ww::device_slot& d, std::size_t first, std::size_t n) {
+    CHECK(ww::current_device() == d.device);
+    occupy(d.stream, 5.0);
+    memory.emplace_back(d.pool, d.stream, 2 * n);
+    results[d.index] = memory.back().data();
+    ww::for_each_index(d.stream, 2 * n, fill{memory.back().data(), 2 * first});
+  });
+  for (std::size_t home = 0; home <= group.size(); ++home) {  // the last time: the host
+    std::size_t const i = home % group.size();
+    ww::device_buffer<float> all{group.pool(i), group.stream(i), 2000};
+    group.gather(group.stream(i), parts, home == i ? all.data() : host.data(), results, 2);
+    if (home == i) all.copy_to(group.stream(i), host.data(), 2000);
+    group.stream(i).synchronize();
+    std::size_t wrong = 0;
+    for (std::size_t k = 0; k < 2000; ++k) {
+      wrong += host.data()[k] != static_cast<float>(k);
+      host.data()[k] = -1.0F;
     }
-    std::vector<float> pageable(2 * items);
-    CHECK_THROWS_WITH(group.gather(stream, parts, pageable.data(), results, 2),
-                      contains("pageable memory"));
+    CHECK(wrong == 0);
   }
 }
 
@@ -326,24 +257,18 @@ TEST_CASE("a gather waits for what its stream does with the target, and the stre
   have(2);
   ww::device_group group;
   ww::stream const stream{group.device(0)};
-  ww::device_buffer<float> all{group.pool(0), stream, 100};
-  std::vector<ww::device_buffer<float>> memory;
-  std::vector<float*> results(group.size());
-  auto const parts = group.split(100, [&](ww::device_slot& d, std::size_t first, std::size_t n) {
-    memory.emplace_back(d.pool, d.stream, n);
-    results[d.index] = memory.back().data();
-    ww::for_each_index(d.stream, n, fill{memory.back().data(), first});
-  });
-  group.wait();
-  for (bool const late_parts : {false, true}) {
+  ww::device_buffer<float> all{group.pool(0), stream, 100}, part{group.pool(0), stream, 100};
+  ww::for_each_index(stream, 100, fill{part.data(), 0});
+  stream.synchronize();
+  for (bool const late_part : {false, true}) {
     occupy(stream, 20.0);
     ww::for_each_index(stream, 100, fill{all.data(), 1000});  // earlier: overwritten by the gather
-    for (std::size_t i = 0; late_parts && i < group.size(); ++i) occupy(group.stream(i), 40.0);
-    group.gather(stream, parts, all.data(), results);
-    std::vector<float> copy(100);
-    all.copy_to(stream, copy.data(), copy.size());
+    if (late_part) occupy(group.stream(0), 40.0);
+    group.gather(stream, {{0, 0, 100}}, all.data(), std::vector<float*>{part.data()});
+    float copy[100];
+    all.copy_to(stream, copy, 100);
     stream.synchronize();
-    for (std::size_t i = 0; i < 100; ++i) CHECK(copy[i] == static_cast<float>(i));
+    for (int i = 0; i < 100; ++i) CHECK(copy[i] == static_cast<float>(i));
   }
 }
 
@@ -352,25 +277,23 @@ TEST_CASE("several threads run pieces, and the current device stays") {
   ww::device_group group{ww::device_group_options{}.max_pieces(3)};
   std::vector<std::thread> threads;
   std::atomic<int> run{0}, wrong{0};
-  int const last = static_cast<int>(group.size()) - 1;
+  ww::device_id const last = group.device(group.size() - 1);
   for (int t = 0; t < 6; ++t) {
     threads.emplace_back([&] {
-      ww::check(cudaSetDevice(last), "cudaSetDevice");
+      ww::scoped_device const current{last};
       for (int k = 0; k < 50; ++k) {
         group.run(1.0 + k % 3, [&](ww::device_slot& d) {
           wrong += ww::current_device() != d.device || group.device(d.index) != d.device;
-          ww::device_buffer<float> x{d.pool, d.stream, 1000};
-          ww::for_each_index(d.stream, 1000, fill{x.data(), 0});
+          ww::device_buffer<float> const x{d.pool, d.stream, 1000};
           ++run;
         });
-        wrong += ww::current_device().value() != last;
+        wrong += ww::current_device() != last;
       }
     });
   }
   for (std::thread& t : threads) t.join();
   group.wait();
-  CHECK(run == 300);
-  CHECK(wrong == 0);
+  CHECK((run == 300 && wrong == 0));
 }
 
 TEST_CASE("a device has at most max_pieces()") {
@@ -379,41 +302,24 @@ TEST_CASE("a device has at most max_pieces()") {
   auto const end = [](void* count) { ++*static_cast<std::atomic<int>*>(count); };
   ww::device_group group{ww::device_group_options{}.max_pieces(2)};
   for (int begun = 1; begun <= 20; ++begun) {
-    group.run([&](ww::device_slot& d) {
-      occupy(d.stream, 3.0);
-      ww::check(cudaLaunchHostFunc(d.stream, end, &ended), "cudaLaunchHostFunc");
-    });
+    group.run([&](ww::device_slot& d) { occupy(d.stream, 3.0), call(d.stream, end, &ended); });
     CHECK(begun - ended <= 2 * static_cast<int>(group.size()));
-  }
-  for (int k = 0; k < 4; ++k) {
-    auto const begin = clock_type::now();
-    group.split(10, [&](ww::device_slot& d, std::size_t, std::size_t) { occupy(d.stream, 10.0); });
-    if (k == 3) CHECK(seconds_since(begin) > 5e-3);
   }
 }
 
 TEST_CASE("what a function throws is passed on, when all other parts have completed") {
   have(2);
   ww::device_group group;
-  auto const fails = [](ww::device_slot&) { throw std::runtime_error{"no weights"}; };
   std::atomic<bool> completed{false};
-  CHECK_THROWS_WITH(
-      group.split(100,
-                  [&](ww::device_slot& d, std::size_t, std::size_t) {
-                    if (d.index + 1 == group.size()) {
-                      throw std::runtime_error{"no weights"};
-                    }
-                    occupy(d.stream, 20.0);
-                    ww::check(cudaLaunchHostFunc(
-                                  d.stream,
-                                  [](void* flag) { *static_cast<std::atomic<bool>*>(flag) = true; },
-                                  &completed),
-                              "cudaLaunchHostFunc");
-                  }),
-      "no weights");
+  auto const complete = [](void* flag) { *static_cast<std::atomic<bool>*>(flag) = true; };
+  auto const part = [&](ww::device_slot& d, std::size_t, std::size_t) {
+    if (d.index + 1 == group.size()) throw std::runtime_error{"no weights"};
+    occupy(d.stream, 20.0);
+    call(d.stream, complete, &completed);
+  };
+  CHECK_THROWS_WITH(group.split(100, part), "no weights");
   CHECK((completed || group.size() == 1));
-  CHECK_THROWS_WITH(group.run(fails), "no weights");
-  group.run([](ww::device_slot&) {});
+  CHECK_THROWS_AS(group.run([](ww::device_slot&) { throw 1; }), int);
 }
 
 TEST_CASE("links are measured between each pair of devices") {
@@ -422,52 +328,41 @@ TEST_CASE("links are measured between each pair of devices") {
   std::vector<ww::device_link> const links = group.links(1 << 16);
   CHECK(links.size() == group.size() * (group.size() - 1));
   for (ww::device_link const& link : links) {
-    CHECK(link.from != link.to);
-    CHECK(link.bytes_per_second > 0.0);
-    CHECK(link.latency_seconds > 0.0);
+    CHECK((link.from != link.to && link.bytes_per_second > 0.0 && link.latency_seconds > 0.0));
   }
-  if (links.empty()) return;
-  CHECK_THAT(ww::to_text(links), contains("device 0 -> 1  "));
-  CHECK_THAT(ww::to_text(links), contains("B/s  "));
+  if (!links.empty()) CHECK_THAT(ww::to_text(links), contains("device 0 -> 1  "));
 }
 
 TEST_CASE("wrong arguments throw with the remedy") {
   have(2);
   using devices = std::vector<ww::device_id>;
-  ww::device_id const first{0}, missing{ww::device_count()};
-  CHECK_THROWS_WITH(ww::device_group(devices{}), contains("give at least 1 device"));
-  CHECK_THROWS_WITH((ww::device_group{devices{missing}}), contains("does not exist"));
-  for (auto const& options :
-       {ww::device_group_options{}.streams(0), ww::device_group_options{}.max_pieces(0)}) {
-    CHECK_THROWS_WITH((ww::device_group{devices{first}, options}), contains("at least 1"));
-  }
-  ww::device_group group{devices{first}};
+  using options = ww::device_group_options;
+  devices const first{ww::device_id{0}}, missing{ww::device_id{ww::device_count()}};
+  CHECK_THROWS_WITH((ww::device_group{missing}), contains("does not exist"));
+  CHECK_THROWS_WITH((ww::device_group{devices{}}), contains("give at least 1"));
+  CHECK_THROWS_WITH((ww::device_group{first, options{}.streams(0)}), contains("give at least 1"));
+  CHECK_THROWS_WITH((ww::device_group{first, options{}.max_pieces(0)}), contains("at least 1"));
+  ww::device_group group{first};
   for (double const items : {0.0, -1.0, std::nan("")}) {
-    CHECK_THROWS_WITH(group.run(items, [](ww::device_slot&) {}), contains("give a number above 0"));
+    CHECK_THROWS_WITH(group.run(items, [](ww::device_slot&) {}), contains("give items above 0"));
   }
   CHECK(group.split(0, [](ww::device_slot&, std::size_t, std::size_t) { FAIL(); })[0].count == 0);
+  char* x[] = {nullptr};
+  CHECK_THROWS_WITH(group.gather(group.stream(0), {}, x, x), contains("pageable memory"));
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
 // CUDA may call the host functions of all devices one after another.
-// What a device does, which may take longer than it is to: ns.
-struct sleeper {
-  std::atomic<std::int64_t> busy{0};
-  int milliseconds = 2;
-
-  static void sleep(void* self) {
-    auto& of = *static_cast<sleeper*>(self);
-    auto const begin = clock_type::now();
-    std::this_thread::sleep_for(std::chrono::milliseconds{of.milliseconds});
-    of.busy += (clock_type::now() - begin).count();
-  }
-};
-
 TEST_CASE("two devices do the sum of their work, equal or one of half the speed") {
   have(2);
+  auto const work = [](void* busy) {
+    auto const begin = clock_type::now();
+    std::this_thread::sleep_for(std::chrono::milliseconds{2});  // and longer
+    *static_cast<std::atomic<double>*>(busy) =
+        *static_cast<std::atomic<double>*>(busy) + seconds_since(begin);
+  };
   for (int const slower : {1, 2}) {
-    sleeper sleepers[2];
-    sleepers[1].milliseconds *= slower;
+    std::atomic<double> busy[2] = {};
     int pieces[2] = {};
     ww::device_group group{ww::device_group_options{}.streams(1)};
     auto const begin = clock_type::now();
@@ -475,16 +370,14 @@ TEST_CASE("two devices do the sum of their work, equal or one of half the speed"
     for (int k = 0; k < all; ++k) {
       group.run([&](ww::device_slot& d) {
         ++pieces[d.index];
-        ww::check(cudaLaunchHostFunc(d.stream, &sleeper::sleep, &sleepers[d.index]),
-                  "cudaLaunchHostFunc");
+        for (int i = 0; i < (d.index == 1 ? slower : 1); ++i) call(d.stream, work, &busy[d.index]);
       });
     }
     group.wait();
-    double const elapsed = 1e9 * seconds_since(begin);
+    double const elapsed = seconds_since(begin), least = test_support::sanitized ? 0.7 : 0.975;
     CAPTURE(slower, pieces[0], pieces[1]);
-    for (sleeper const& each : sleepers) {
-      CHECK(static_cast<double>(each.busy) > (test_support::sanitized ? 0.7 : 0.975) * elapsed);
-    }
+    CHECK(busy[0] > least * elapsed);
+    CHECK(busy[1] > least * elapsed);
     CHECK(std::fabs(double(pieces[0]) / all - slower / (1.0 + slower)) < 0.08);
   }
 }
@@ -498,26 +391,16 @@ TEST_CASE("a long piece does not hold up others of its device") {
 }
 
 TEST_CASE("a split learns the speeds of the devices") {
-  if (!have(2)) return;
+  have(2);
   ww::device_group group;
   std::vector<ww::device_part> parts;
   for (int k = 0; k < 5; ++k) {
     parts = group.split(60, [&](ww::device_slot& d, std::size_t, std::size_t count) {
-      CHECK(d.stream == group.stream(d.index));
       occupy(d.stream, (d.index == 1 ? 0.4 : 0.2) * static_cast<double>(count));
     });
     group.wait();
   }
-  REQUIRE(parts.size() == group.size());
-  CHECK(parts[0].first == 0);
-  CHECK(parts[1].first == parts[0].count);
-  CHECK(parts[0].count + parts[1].count == 60);
   if (!test_support::sanitized) CHECK(std::fabs(double(parts[0].count) - 40.0) < 8.0);
-}
-
-TEST_CASE("without a device the error says so") {
-  ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_devices(0));
-  CHECK_THROWS_WITH(ww::device_group{}, contains("give at least 1 device"));
 }
 
 TEST_CASE("access between peers is enabled once") {
@@ -564,18 +447,12 @@ TEST_CASE("whichever call fails, its name is told and nothing leaks") {
   auto const use = [] {
     ww::device_group group{ww::device_group_options{}.max_pieces(1)};
     for (int k = 0; k < 5; ++k) group.run([](ww::device_slot& d) { occupy(d.stream, 0.1); });
-    std::vector<ww::device_buffer<float>> memory;
-    std::vector<float*> results(2);
-    auto const parts = group.split(8, [&](ww::device_slot& d, std::size_t, std::size_t n) {
-      memory.emplace_back(d.pool, d.stream, n);
-      results[d.index] = memory.back().data();
-    });
-    ww::stream const stream{ww::device_id{0}};
-    ww::device_buffer<float> all{group.pool(0), stream, 8};
-    group.gather(stream, parts, all.data(), results);
+    ww::device_buffer<float> x{group.pool(0), group.stream(0), 8},
+        y{group.pool(1), group.stream(1), 8};
+    group.split(8, [&](ww::device_slot& d, std::size_t, std::size_t) { occupy(d.stream, 0.1); });
+    group.gather(group.stream(1), {{0, 0, 8}}, y.data(), std::vector<float*>{x.data()});
     group.wait();
     static_cast<void>(group.links(64));
-    stream.synchronize();
   };
   have(2);
   use();
@@ -616,8 +493,7 @@ TEST_CASE("a lost device fails its pieces, and the others work") {
       ++failed;
     }
   }
-  CHECK(failed > 0);
-  CHECK(failed < 10);
+  CHECK((failed > 0 && failed < 10));
   CHECK_THROWS_AS(group.wait(), ww::cuda_error);
   CHECK(on_first > 90);
 }

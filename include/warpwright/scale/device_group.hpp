@@ -9,10 +9,10 @@
 //   group.gather(stream, parts, target, results);
 #pragma once
 
+#include <warpwright/core/detail/container/array.hpp>
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/core/detail/options.hpp>
 #include <warpwright/memory/pool.hpp>
-#include <warpwright/scale/detail/device_scheduler.hpp>
 #include <warpwright/stream/stream_pool.hpp>
 
 #include <cstddef>
@@ -23,13 +23,113 @@
 
 WARPWRIGHT_BEGIN
 
+/// Which device of a device_group gets the next piece of work.
+enum class device_schedule {
+  round_robin,   ///< one after another
+  least_loaded,  ///< that with the fewest items not completed
+  fastest        ///< that which is predicted to complete the piece first
+};
+
 namespace detail {
+
+/// Who gets the next piece of work: no CUDA, no clock, no lock. A device that has failed rests
+/// while others get pieces: it would else seem to be idle, and get all of them.
+class device_scheduler {
+ public:
+  static constexpr std::size_t none = ~std::size_t{0};
+
+  /// @param concurrent  pieces that a device runs at once
+  device_scheduler(std::size_t devices, device_schedule schedule, double concurrent,
+                   std::size_t max_pieces)
+      : schedule_{schedule}, concurrent_{concurrent}, max_pieces_{max_pieces}, all_(devices) {}
+
+  /// Queues a piece. @param only  its device; none: the one whose turn it is
+  /// @return the device; none: it has max_pieces. Ask again when one has ended
+  std::size_t begin(double items, std::size_t only = none) noexcept {
+    std::size_t index = only == none ? 0 : only;
+    for (std::size_t i = 1; only == none && i < all_.size(); ++i) {
+      if (cost(all_[i], items) < cost(all_[index], items)) index = i;
+    }
+    device& chosen = all_[index];
+    if (chosen.queued == max_pieces_) return none;
+    for (device& d : all_) d.passed_by += 1.0;
+    chosen.passed_by = 0.0;
+    chosen.queued_items += items;
+    ++chosen.queued;
+    return index;
+  }
+  /// @param seconds  since its start, or a later end of the piece before it; below 0: it failed
+  void end(std::size_t index, double items, double seconds) noexcept {
+    device& d = all_[index];
+    d.queued_items = --d.queued == 0 ? 0.0 : d.queued_items - items;
+    if (seconds < 0.0) {
+      d.rest = d.rest > 0.0 ? 2.0 * d.rest : 2.0 * double(all_.size());
+      d.passed_by = 0.0;
+      return;
+    }
+    d.rest = 0.0;
+    d.new_items += items;
+    d.new_seconds += seconds;
+    if (++d.new_pieces < concurrent_ && d.queued != 0) return;
+    // The first piece also loads kernels. One long piece may be an accident.
+    double const pace = (d.new_seconds + 1e-9) / d.new_items, most = 4.0 * d.pace;
+    d.pace = ++d.samples <= 2 ? pace : 0.5 * (d.pace + (pace < most ? pace : most));
+    d.new_items = d.new_seconds = d.new_pieces = 0.0;
+  }
+  /// Divides a batch: parts[i] for device i.
+  template <class Part>
+  void divide(std::size_t items, Part* parts) const noexcept {
+    auto const weight = [this](device const& d) {
+      if (d.passed_by < d.rest) return 1e-200;  // nothing, unless all rest
+      return schedule_ == device_schedule::fastest ? 1.0 / pace_of(d) : 1.0;
+    };
+    double all = 0.0, sum = 0.0;
+    for (device const& d : all_) all += weight(d);
+    for (std::size_t i = 0, first = 0; i < all_.size(); first += parts[i++].count) {
+      sum += weight(all_[i]);
+      double const end = double(items) * (sum / all) + 0.5;
+      parts[i] = {i, first, (i + 1 < all_.size() ? std::size_t(end) : items) - first};
+    }
+  }
+
+ private:
+  struct device {
+    double pace = 0.0;  // seconds an item, an exponential mean; 0: unknown
+    double new_items = 0.0, new_seconds = 0.0, new_pieces = 0.0;  // those at once are a sample
+    double passed_by = 0.0;  // pieces of others since it got one, or failed
+    double rest = 0.0;       // until it has been passed by so many
+    double queued_items = 0.0;
+    std::size_t queued = 0, samples = 0;
+  };
+
+  // Less and less while others get pieces: a slow device is tried again, as it may not be any more.
+  [[nodiscard]] double pace_of(device const& d) const noexcept {
+    if (d.pace > 0.0) return d.pace / (1.0 + d.passed_by / 256.0);
+    double best = 0.0;
+    for (device const& other : all_) {
+      if (other.pace > 0.0 && (best <= 0.0 || other.pace < best)) best = other.pace;
+    }
+    return best > 0.0 ? best : 1.0;
+  }
+  [[nodiscard]] double cost(device const& d, double items) const noexcept {
+    if (d.passed_by < d.rest) return 1e200 * (d.rest - d.passed_by);
+    if (schedule_ == device_schedule::round_robin) return -d.passed_by;
+    if (schedule_ == device_schedule::least_loaded) return d.queued_items;
+    return d.samples == 0 && d.queued == 0 ? -1.0 : (d.queued_items + items) * pace_of(d);
+  }
+
+  device_schedule schedule_;
+  double concurrent_;
+  std::size_t max_pieces_;
+  array<device> all_;
+};
+
 struct device_group_settings {
   device_schedule schedule = device_schedule::fastest;
   unsigned streams = 2, max_pieces = 8;
-  // The other devices reach memory of virtual_memory by way of the host alone.
   memory_pool_options pool = memory_pool_options{}.source(memory_source::cuda_malloc);
 };
+
 }  // namespace detail
 
 /// Options of a device_group. Every setter returns a changed copy.
@@ -40,8 +140,7 @@ class device_group_options
   constexpr self schedule(device_schedule rule) const { return with(&values::schedule, rule); }
   /// Streams of each device, for run(), at least 1; default: 2.
   constexpr self streams(unsigned n) const { return with(&values::streams, n); }
-  /// Pieces of a device that may be queued or run, at least 1; default: 8. With few a device is
-  /// idle between two, with many they are queued before speeds are known.
+  /// Pieces of a device that may be queued or run, at least 1; default: 8. Few may leave it idle.
   constexpr self max_pieces(unsigned n) const { return with(&values::max_pieces, n); }
   /// Of each pool. Other devices access memory of memory_source::cuda_malloc alone: the default.
   constexpr self pool(memory_pool_options const& o) const { return with(&values::pool, o); }
@@ -57,30 +156,27 @@ struct device_slot {
 
 /// A device's part of a batch.
 struct device_part {
-  std::size_t index = 0;  ///< of the device in the group
-  std::size_t first = 0;  ///< the first item
-  std::size_t count = 0;  ///< of items; may be 0
+  std::size_t index = 0;             ///< of the device in the group
+  std::size_t first = 0, count = 0;  ///< items; may be none
 };
 
 /// How fast a device copies to another.
 struct device_link {
   device_id from{0}, to{0};
-  bool peer = false;  ///< `from` can access the memory of `to`; else copies go through the host
-  double bytes_per_second = 0.0;
-  double latency_seconds = 0.0;  ///< of a copy of 4 bytes behind others
+  bool peer = false;                                     ///< `from` can access the memory of `to`
+  double bytes_per_second = 0.0, latency_seconds = 0.0;  ///< latency: of 4 bytes behind others
 };
 
 /// @return a table, a line for each link
 std::string to_text(std::vector<device_link> const& links);
 
 /// Several devices of one process: a pool and streams for each, and who gets the next piece of
-/// work. Events time the pieces: nothing is to be known of the devices' speeds, which may change. A
-/// device whose pieces fail gets fewer while others can have them.
+/// work, by their speeds, which events measure. A device whose pieces fail gets fewer.
 /// @pre What is allocated from its pools is freed before it ends.
 /// **Threads:** any number may call at once, but no function of a piece calls the group.
-/// **Capture:** a function may capture on its stream, and ends that; captures of others are not
-/// disturbed. **Cost:** some eight CUDA calls a piece, and for each stream of each device a query,
-/// under a lock; while a device is full, the caller polls. Access between peers stays enabled.
+/// **Capture:** a function may capture on its stream, and ends that; others' are not disturbed.
+/// **Cost:** some eight CUDA calls a piece, and a query for each stream of each device, under a
+/// lock; while a device is full, the caller polls. Access between peers stays enabled.
 class device_group : detail::noncopyable {
  public:
   /// All devices, or those given, each once.
@@ -104,7 +200,7 @@ class device_group : detail::noncopyable {
 
   /// Runs one piece of work on the device whose turn it is.
   /// @param items  how much work it is, above 0, in a unit of your own; default: 1
-  /// @param f      enqueues it. To wait for the piece, record an event
+  /// @param f  enqueues it. To wait for the piece, record an event
   /// @return the device's index
   /// @throws what `f` throws; cuda_error  also for an error of the device's earlier work
   /// **Stream:** waits only where the device has max_pieces().
@@ -117,11 +213,9 @@ class device_group : detail::noncopyable {
     return enqueue(any, 1.0, f, where);
   }
 
-  /// Divides a batch among the devices: with device_schedule::fastest by their speeds so far,
-  /// otherwise into equal parts.
-  /// @param items  0 calls nothing
-  /// @param f      `void f(device_slot&, std::size_t first, std::size_t count)`: enqueues a part,
-  ///   and does not wait, as others follow; called for each device that gets items, in turn
+  /// Divides a batch: with device_schedule::fastest by the speeds so far, else into equal parts.
+  /// @param f  `void f(device_slot&, std::size_t first, std::size_t count)`: enqueues a part, and
+  ///   does not wait, as others follow; called for each device that gets items, in turn
   /// @return the parts, one for each device
   /// @throws as run(); parts enqueued before have then completed
   /// **Stream:** ordered on stream(i). Waits only where a device has max_pieces().
@@ -130,21 +224,35 @@ class device_group : detail::noncopyable {
       source_location where = source_location::current());
 
   /// Copies each device's part of a split to its place in one array.
-  /// @param stream   the copies are ordered behind its earlier work and before its later work
+  /// @param stream   the copies are ordered between its earlier and its later work
   /// @param target   device or page-locked memory, for all items
-  /// @param sources  sources[i]: the elements of device i's part, in its memory, ordered on
-  ///   stream(i); as a std::vector of pointers
-  /// @param elements_per_item  at least 1
-  /// @throws std::invalid_argument  for pageable memory
-  /// @throws cuda_error  when a call fails
+  /// @param sources  pointers: sources[i] to device i's part, in its memory, ordered on stream(i)
+  /// @throws std::invalid_argument  for pageable memory; cuda_error  when a call fails
   /// **Stream:** on each stream(i) and `stream`; does not block.
   template <class T, class Sources>
   void gather(stream_ref stream, std::vector<device_part> const& parts, T* target,
               Sources const& sources, std::size_t elements_per_item = 1,
               source_location where = source_location::current()) {
     static_assert(std::is_trivially_copyable<T>::value, "warpwright: gather() copies bytes");
-    auto const source = [&](std::size_t i) -> void const* { return sources[i]; };
-    gather_all(stream, parts, target, source, elements_per_item * sizeof(T), where);
+    cudaPointerAttributes memory{};
+    check(cudaPointerGetAttributes(&memory, target), "cudaPointerGetAttributes", where);
+    if (memory.type == cudaMemoryTypeUnregistered) {
+      detail::throw_invalid_argument(
+          "device_group: gather() into pageable memory; give device or page-locked memory", where);
+    }
+    event ready{where};
+    ready.record(stream, where);
+    for (device_part const& part : parts) {
+      if (part.count == 0) continue;
+      member const& m = members_[part.index];
+      scoped_device const current{m.id, where};
+      T* const to = target + part.first * elements_per_item;
+      std::size_t const bytes = part.count * elements_per_item * sizeof(T);
+      m.main.wait(ready, where);
+      check(cudaMemcpyAsync(to, sources[part.index], bytes, cudaMemcpyDefault, m.main),
+            "cudaMemcpyAsync", where);
+      stream.wait(m.main, where);
+    }
   }
 
   /// Waits for all work of all devices.
@@ -153,7 +261,6 @@ class device_group : detail::noncopyable {
   void wait(source_location where = source_location::current());
   /// Measures copies between each ordered pair of devices.
   /// @param bytes  of a copy, at least 4; default: 32 MiB
-  /// @return all pairs; empty for one device
   /// @throws out_of_memory, cuda_error  when a call fails
   /// **Stream:** on all stream(i); blocks. **Cost:** milliseconds; start-up.
   [[nodiscard]] std::vector<device_link> links(std::size_t bytes = std::size_t{32} << 20U,
@@ -182,14 +289,14 @@ class device_group : detail::noncopyable {
     std::size_t running = 0;
   };
   static constexpr std::size_t any = detail::device_scheduler::none;
-
-  static std::vector<device_id> all_devices(source_location where);
+  static std::vector<device_id> all_devices(source_location where) {
+    std::vector<device_id> all;
+    for (int i = 0, count = device_count(where); i < count; ++i) all.push_back(device_id{i});
+    return all;
+  }
   // @param device  an index; any: the one whose turn it is. @return it
   std::size_t enqueue(std::size_t device, double items, detail::function_ref<void(device_slot&)> f,
                       source_location where);
-  void gather_all(stream_ref stream, std::vector<device_part> const& parts, void* target,
-                  detail::function_ref<void const*(std::size_t)> sources, std::size_t item_bytes,
-                  source_location where);
   void reap(source_location where);
 
   detail::device_group_settings settings_;

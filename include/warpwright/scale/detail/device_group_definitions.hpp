@@ -18,11 +18,10 @@ WARPWRIGHT_INLINE device_group::device_group(std::vector<device_id> const& devic
                                              device_group_options const& options,
                                              source_location where)
     : settings_{values_of(options)},
-      scheduler_{devices.size(), settings_.schedule, settings_.streams, settings_.max_pieces} {
+      scheduler_(devices.size(), settings_.schedule, settings_.streams, settings_.max_pieces) {
   if (devices.empty() || settings_.streams == 0 || settings_.max_pieces == 0) {
     detail::throw_invalid_argument(
-        "device_group: give at least 1 device (check CUDA_VISIBLE_DEVICES), stream and piece",
-        where);
+        "device_group: give at least 1 device (CUDA_VISIBLE_DEVICES), stream and piece", where);
   }
   detail::relaxed_capture_mode const relaxed{where};
   for (device_id const device : devices) members_.emplace_back(device, settings_, where);
@@ -31,19 +30,11 @@ WARPWRIGHT_INLINE device_group::device_group(std::vector<device_id> const& devic
     for (device_id const to : devices) {
       if (to == from) continue;
       cudaError_t const status = detail::discard(cudaDeviceEnablePeerAccess(to.value(), 0));
-      // Where there is none, as beyond the maximum of peers, copies go through the host.
-      if (status != cudaErrorPeerAccessUnsupported && status != cudaErrorTooManyPeers &&
-          status != cudaErrorPeerAccessAlreadyEnabled) {
-        check(status, "cudaDeviceEnablePeerAccess", where);
-      }
+      bool const none = status == cudaErrorPeerAccessUnsupported || status == cudaErrorTooManyPeers;
+      if (none || status == cudaErrorPeerAccessAlreadyEnabled) continue;  // none: through the host
+      check(status, "cudaDeviceEnablePeerAccess", where);
     }
   }
-}
-
-WARPWRIGHT_INLINE std::vector<device_id> device_group::all_devices(source_location where) {
-  std::vector<device_id> all;
-  for (int i = 0, count = device_count(where); i < count; ++i) all.push_back(device_id{i});
-  return all;
 }
 
 WARPWRIGHT_INLINE device_group::~device_group() {
@@ -56,10 +47,7 @@ WARPWRIGHT_INLINE device_group::~device_group() {
 WARPWRIGHT_INLINE std::size_t device_group::enqueue(std::size_t device, double items,
                                                     detail::function_ref<void(device_slot&)> f,
                                                     source_location where) {
-  if (!(items > 0.0 && items <= 1e100)) {
-    detail::throw_invalid_argument(
-        detail::text{"device_group: a piece of "} + items + " items; give a number above 0", where);
-  }
+  if (!(items > 0.0)) detail::throw_invalid_argument("device_group: give items above 0", where);
   detail::unique_lock<detail::mutex> lock{lock_};
   std::size_t index = any;
   for (;; lock.lock()) {
@@ -101,16 +89,15 @@ WARPWRIGHT_INLINE void device_group::reap(source_location where) {
     member& m = members_[index];
     for (std::size_t i = 0; i < m.running && i <= settings_.streams;) {
       piece& p = m.pieces[i];
-      double seconds = -1.0;  // an error is the work's: the caller's next call has it, too
-      float since = 0.0F;     // below 0: a piece of another stream ended later
-      cudaError_t status = cudaEventQuery(p.end.get());
+      cudaError_t const status = detail::discard(cudaEventQuery(p.end.get()));
       if (status == cudaErrorNotReady && ++i != 0) continue;
-      if (status == cudaSuccess) status = cudaEventElapsedTime(&since, m.last.get(), p.end.get());
-      if (detail::discard(status) == cudaSuccess) {
-        seconds = since > 0.0F ? 1e-3 * static_cast<double>(since) : 0.0;
-        if (since >= 0.0F) std::swap(m.last, p.end);
-      }
-      scheduler_.end(index, p.items, seconds);
+      float since = 0.0F;  // or below, where a piece of another stream ended later
+      bool const ran =
+          status == cudaSuccess &&
+          detail::discard(cudaEventElapsedTime(&since, m.last.get(), p.end.get())) == cudaSuccess;
+      if (ran && since > 0.0F) std::swap(m.last, p.end);
+      double const seconds = ran && since > 0.0F ? 1e-3 * static_cast<double>(since) : 0.0;
+      scheduler_.end(index, p.items, status == cudaSuccess ? seconds : -1.0);
       --m.running;
       for (std::size_t k = i; k < m.running; ++k) std::swap(m.pieces[k], m.pieces[k + 1]);
     }
@@ -121,18 +108,14 @@ WARPWRIGHT_INLINE std::vector<device_part> device_group::split(
     std::size_t items, detail::function_ref<void(device_slot&, std::size_t, std::size_t)> f,
     source_location where) {
   std::vector<device_part> parts(size());
-  detail::array<std::size_t> counts(size());
-  {
-    detail::unique_lock<detail::mutex> const lock{lock_};
-    reap(where);
-    scheduler_.divide(items, counts.begin());
-  }
+  detail::unique_lock<detail::mutex> lock{lock_};
+  reap(where);
+  scheduler_.divide(items, parts.data());
+  lock.unlock();
   try {
-    for (std::size_t i = 0, first = 0; i < size(); first += counts[i++]) {
-      std::size_t const count = counts[i];
-      parts[i] = {i, first, count};
-      auto const part = [&](device_slot& d) { f(d, first, count); };
-      if (count != 0) enqueue(i, static_cast<double>(count), part, where);
+    for (device_part const& part : parts) {
+      auto const run_part = [&](device_slot& d) { f(d, part.first, part.count); };
+      if (part.count != 0) enqueue(part.index, static_cast<double>(part.count), run_part, where);
     }
   } catch (...) {
     detail::relaxed_capture_mode const relaxed;
@@ -142,36 +125,13 @@ WARPWRIGHT_INLINE std::vector<device_part> device_group::split(
   return parts;
 }
 
-WARPWRIGHT_INLINE void device_group::gather_all(
-    stream_ref stream, std::vector<device_part> const& parts, void* target,
-    detail::function_ref<void const*(std::size_t)> sources, std::size_t item_bytes,
-    source_location where) {
-  cudaPointerAttributes memory{};
-  check(cudaPointerGetAttributes(&memory, target), "cudaPointerGetAttributes", where);
-  if (memory.type == cudaMemoryTypeUnregistered) {
-    detail::throw_invalid_argument(
-        "device_group: gather() into pageable memory; give device or page-locked memory", where);
-  }
-  event ready{where};
-  ready.record(stream, where);
-  for (device_part const& part : parts) {
-    if (part.count == 0) continue;
-    member const& m = members_[part.index];
-    scoped_device const current{m.id, where};
-    m.main.wait(ready, where);
-    check(cudaMemcpyAsync(static_cast<char*>(target) + part.first * item_bytes, sources(part.index),
-                          part.count * item_bytes, cudaMemcpyDefault, m.main),
-          "cudaMemcpyAsync", where);
-    stream.wait(m.main, where);
-  }
-}
-
 WARPWRIGHT_INLINE void device_group::wait(source_location where) {
   detail::relaxed_capture_mode const relaxed{where};
   std::exception_ptr first;
   for (member const& m : members_) {
     try {
-      m.streams.synchronize(where);  // skips lost ones
+      scoped_device const current{m.id, where};
+      m.streams.synchronize(where);  // not those that are lost
       m.main.synchronize(where);
     } catch (...) {
       if (first == nullptr) first = std::current_exception();
@@ -184,7 +144,6 @@ WARPWRIGHT_INLINE std::vector<device_link> device_group::links(std::size_t bytes
                                                                source_location where) {
   detail::relaxed_capture_mode const relaxed{where};
   std::vector<device_link> all;
-  bytes = bytes < 4 ? 4 : bytes;
   for (member& from : members_) {
     for (member& to : members_) {
       if (&from == &to) continue;
@@ -206,7 +165,7 @@ WARPWRIGHT_INLINE std::vector<device_link> device_group::links(std::size_t bytes
       int peer = 0;
       check(cudaDeviceCanAccessPeer(&peer, from.id.value(), to.id.value()),
             "cudaDeviceCanAccessPeer", where);
-      static_cast<void>(seconds_of(bytes, 1));
+      seconds_of(bytes, 1);
       all.push_back({from.id, to.id, peer != 0, static_cast<double>(bytes) / seconds_of(bytes, 4),
                      seconds_of(4, 16)});
     }
