@@ -347,8 +347,8 @@ TEST_CASE("wrong arguments throw with the remedy") {
     CHECK_THROWS_WITH(group.run(items, [](ww::device_slot&) {}), contains("give items above 0"));
   }
   CHECK(group.split(0, [](ww::device_slot&, std::size_t, std::size_t) { FAIL(); })[0].count == 0);
-  char* x[] = {nullptr};
-  CHECK_THROWS_WITH(group.gather(group.stream(0), {}, x, x), contains("pageable memory"));
+  char x = 0, *sources[] = {&x};
+  CHECK_THROWS_WITH(group.gather(group.stream(0), {}, &x, sources), contains("pageable memory"));
 }
 
 #if WARPWRIGHT_HOST_RUNTIME

@@ -37,7 +37,6 @@ namespace detail {
 class device_scheduler {
  public:
   static constexpr std::size_t none = ~std::size_t{0};
-
   /// @param concurrent  pieces that a device runs at once
   device_scheduler(std::size_t devices, device_schedule schedule, double concurrent,
                    std::size_t max_pieces)
@@ -190,14 +189,12 @@ class device_group : detail::noncopyable {
                         source_location where = source_location::current());
   /// Waits for all work; ignores its errors.
   ~device_group();
-
   /// @return the number of devices, at least 1. Indices below are smaller
   [[nodiscard]] std::size_t size() const noexcept { return members_.size(); }
   [[nodiscard]] device_id device(std::size_t i) const noexcept { return members_[i].id; }
   [[nodiscard]] memory_pool& pool(std::size_t i) noexcept { return members_[i].pool; }
   /// @return the stream of the device's parts of split(); pieces of run() are not ordered with it
   [[nodiscard]] stream_ref stream(std::size_t i) const noexcept { return members_[i].main; }
-
   /// Runs one piece of work on the device whose turn it is.
   /// @param items  how much work it is, above 0, in a unit of your own; default: 1
   /// @param f  enqueues it. To wait for the piece, record an event
@@ -212,7 +209,6 @@ class device_group : detail::noncopyable {
                   source_location where = source_location::current()) {
     return enqueue(any, 1.0, f, where);
   }
-
   /// Divides a batch: with device_schedule::fastest by the speeds so far, else into equal parts.
   /// @param f  `void f(device_slot&, std::size_t first, std::size_t count)`: enqueues a part, and
   ///   does not wait, as others follow; called for each device that gets items, in turn
@@ -222,7 +218,6 @@ class device_group : detail::noncopyable {
   std::vector<device_part> split(
       std::size_t items, detail::function_ref<void(device_slot&, std::size_t, std::size_t)> f,
       source_location where = source_location::current());
-
   /// Copies each device's part of a split to its place in one array.
   /// @param stream   the copies are ordered between its earlier and its later work
   /// @param target   device or page-locked memory, for all items
@@ -249,12 +244,17 @@ class device_group : detail::noncopyable {
       T* const to = target + part.first * elements_per_item;
       std::size_t const bytes = part.count * elements_per_item * sizeof(T);
       m.main.wait(ready, where);
-      check(cudaMemcpyAsync(to, sources[part.index], bytes, cudaMemcpyDefault, m.main),
-            "cudaMemcpyAsync", where);
+      T const* const from = sources[part.index];
+      if (memory.type == cudaMemoryTypeDevice) {
+        check(cudaMemcpyPeerAsync(to, memory.device, from, m.id.value(), bytes, m.main),
+              "cudaMemcpyPeerAsync", where);
+      } else {
+        check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, m.main), "cudaMemcpyAsync",
+              where);
+      }
       stream.wait(m.main, where);
     }
   }
-
   /// Waits for all work of all devices.
   /// @throws cuda_error  for the first error, when all others have ended, too
   /// **Stream:** blocks the calling thread.

@@ -155,8 +155,9 @@ WARPWRIGHT_INLINE std::vector<device_link> device_group::links(std::size_t bytes
       auto const seconds_of = [&](std::size_t size, int copies) {
         start.record(from.main, where);
         for (int i = 0; i < copies; ++i) {
-          check(cudaMemcpyAsync(target.data(), source.data(), size, cudaMemcpyDefault, from.main),
-                "cudaMemcpyAsync", where);
+          check(cudaMemcpyPeerAsync(target.data(), to.id.value(), source.data(), from.id.value(),
+                                    size, from.main),
+                "cudaMemcpyPeerAsync", where);
         }
         end.record(from.main, where);
         end.synchronize(where);
