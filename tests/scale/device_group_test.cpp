@@ -41,7 +41,7 @@ void have([[maybe_unused]] int devices) {
 #endif
 }
 
-double seconds_since(clock_type::time_point begin) {
+[[maybe_unused]] double seconds_since(clock_type::time_point begin) {
   return std::chrono::duration<double>(clock_type::now() - begin).count();
 }
 
