@@ -339,7 +339,9 @@ TEST_CASE("wrong arguments throw with the remedy") {
   using options = ww::device_group_options;
   devices const first{ww::device_id{0}}, missing{ww::device_id{ww::device_count()}};
   CHECK_THROWS_WITH((ww::device_group{missing}), contains("does not exist"));
-  CHECK_THROWS_WITH((ww::device_group{devices{}}), contains("give at least 1"));
+  CHECK_THROWS_WITH((ww::device_group{devices{}}), contains("0 devices"));
+  devices const twice{ww::device_id{0}, ww::device_id{0}};
+  CHECK_THROWS_WITH((ww::device_group{twice}), contains("device 0 is named twice"));
   CHECK_THROWS_WITH((ww::device_group{first, options{}.streams(0)}), contains("give at least 1"));
   CHECK_THROWS_WITH((ww::device_group{first, options{}.max_pieces(0)}), contains("at least 1"));
   ww::device_group group{first};

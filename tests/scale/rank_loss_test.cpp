@@ -137,11 +137,30 @@ void run(drill const& d) {
   if (!all.empty()) expect_named(all, d);
 }
 
+TEST_CASE("a stopped rank is noticed although nobody waits for it") {
+  if (ranks::most() < 2) return;
+  ranks::folder const files;
+  auto const all = ranks::run(
+      2,
+      [&](int rank) -> std::string {
+        ww::communicator comm{ww::rendezvous::file(files / "store", rank, 2),
+                              ww::communicator_options{}.deadline(deadline)};
+        comm.barrier();
+        if (rank == 1) ::kill(::getpid(), SIGSTOP);
+        for (int i = 0; i < 5000; ++i, ::usleep(1000)) comm.check();
+        return "not noticed";
+      },
+      [](std::vector<pid_t> const& pids) {
+        siginfo_t information{};
+        ::waitid(P_PID, static_cast<id_t>(pids[0]), &information, WEXITED | WNOWAIT);
+        ::kill(pids[1], SIGCONT);
+      });
+  INFO(texts(all));
+  REQUIRE(all[0].has("has not answered for"));
+}
+
 TEST_CASE("loss drill") {
-  if (ranks::most() < 2) {
-    WARN("left out: two ranks need two GPUs");
-    return;
-  }
+  if (ranks::most() < 2) return;
   char const* const asked = std::getenv("WARPWRIGHT_TEST_SEED");
   unsigned const seed =
       asked != nullptr ? static_cast<unsigned>(std::atoi(asked)) : std::random_device{}();

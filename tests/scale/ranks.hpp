@@ -160,7 +160,7 @@ std::vector<result> run(int count, F function, Meanwhile meanwhile) {
 }
 template <class F>
 std::vector<result> run(int count, F function) {
-  return run(count, function, [](std::vector<pid_t> const&) {});
+  return run(count, function, [](auto const&) {});
 }
 
 }  // namespace ranks

@@ -245,7 +245,7 @@ class communicator {
     return all;
   }
   /// Ends the program's other ranks' waiting: they get rank_lost with this text, and so does this
-  /// one.
+  /// one as soon as the store has told it, some milliseconds later.
   void abort(std::string const& reason) noexcept { core_->abort(reason.c_str()); }
   /// Forms a new group: of the ranks that are left and call this within the deadline, in the order
   /// of their ranks, and of the processes that wait to join. rank() and ranks() change.

@@ -108,11 +108,11 @@ class reducer_of_gradients {
     core_.name(all, like, where);
   }
 
-  /// @return the gradients, in the order of the counts; named as the tensors that they were made
-  /// for,
-  ///   or by their numbers
+  /// @return the gradients, in the order of the counts, with the names of the tensors that the
+  ///   counts are of, or numbers
   [[nodiscard]] tensor_list const& gradients() const noexcept { return core_.gradients(); }
-  /// Says that a gradient is final as soon as the stream's work so far has completed.
+  /// Says that a gradient is final as soon as the stream's work so far has completed. The stream
+  /// must live until its bucket is full, and is waited for as it is then.
   /// @throws std::invalid_argument  when there is none of this number, or it is ready already
   /// @throws rank_lost, communicator_error, cuda_error
   /// **Cost:** some 20 ns; for the last of a bucket two CUDA calls and NCCL's.

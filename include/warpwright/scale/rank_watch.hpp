@@ -32,6 +32,9 @@ struct replay_mark {
   }
 };
 
+/// **A collective is under way from its call on: work of longer than the deadline before it on its
+/// stream is taken for a hang.**
+///
 /// Watches the collectives of a communicator: when none has completed for the deadline although one
 /// is under way, all ranks get rank_lost, with a report of where each of them waits.
 ///

@@ -20,8 +20,19 @@ WARPWRIGHT_INLINE device_group::device_group(std::vector<device_id> const& devic
     : settings_{values_of(options)},
       scheduler_(devices.size(), settings_.schedule, settings_.streams, settings_.max_pieces) {
   if (devices.empty() || settings_.streams == 0 || settings_.max_pieces == 0) {
-    detail::throw_invalid_argument(
-        "device_group: give at least 1 device (CUDA_VISIBLE_DEVICES), stream and piece", where);
+    detail::throw_invalid_argument(detail::text{"device_group: "} + devices.size() +
+                                       " devices (CUDA_VISIBLE_DEVICES), " + settings_.streams +
+                                       " streams each and " + settings_.max_pieces +
+                                       " pieces; give at least 1 of each",
+                                   where);
+  }
+  for (std::size_t i = 1; i < devices.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) {
+      if (devices[k] != devices[i]) continue;
+      detail::throw_invalid_argument(detail::text{"device_group: device "} + devices[i].value() +
+                                         " is named twice; name each once",
+                                     where);
+    }
   }
   detail::relaxed_capture_mode const relaxed{where};
   for (device_id const device : devices) members_.emplace_back(device, settings_, where);
@@ -47,7 +58,10 @@ WARPWRIGHT_INLINE device_group::~device_group() {
 WARPWRIGHT_INLINE std::size_t device_group::enqueue(std::size_t device, double items,
                                                     detail::function_ref<void(device_slot&)> f,
                                                     source_location where) {
-  if (!(items > 0.0)) detail::throw_invalid_argument("device_group: give items above 0", where);
+  if (!(items > 0.0)) {
+    detail::throw_invalid_argument(
+        detail::text{"device_group: a piece of "} + items + " items; give items above 0", where);
+  }
   detail::unique_lock<detail::mutex> lock{lock_};
   std::size_t index = any;
   for (;; lock.lock()) {
