@@ -179,7 +179,7 @@ std::string to_text(std::vector<device_link> const& links);
 class device_group : detail::noncopyable {
  public:
   /// All devices, or those given, each once.
-  /// @throws std::invalid_argument  if there is none, and for an option out of range
+  /// @throws std::invalid_argument  if there is none or one twice, and for an option out of range
   /// @throws cuda_error, std::bad_alloc  when a pool or a stream cannot be created
   explicit device_group(device_group_options const& options = {},
                         source_location where = source_location::current())
