@@ -25,7 +25,8 @@ using ranks::texts;
 template <class T = float>
 struct rank_setup {
   rank_setup(std::string const& path, int rank, int count,
-             ww::communicator_options const& options = ww::communicator_options{}.deadline(20.0))
+             ww::communicator_options const& options =
+                 ww::communicator_options{}.deadline(ranks::patient(20.0)))
       : comm{ww::rendezvous::file(path, rank, count), options} {
     set(0);
   }
