@@ -404,7 +404,7 @@ TEST_CASE("the smallest carve-out keeps all blocks resident", "[tune][occupancy]
 TEST_CASE("an occupancy is explained as text", "[tune][occupancy]") {
   CHECK(ww::explain(hopper) ==
         "sm_90: 75 % (6 blocks of 256 threads, 48 of 64 warps), limited by registers: 40 -> 32 "
-        "gives 8 blocks instead of 6");
+        "gives 8 blocks instead of 6: __launch_bounds__(256, 8)");
   ww::kernel_resources const k{};
   CHECK(ww::explain(ww::occupancy(ww::arch::sm_90, k)) ==
         "sm_90: 100 % (8 blocks of 256 threads, 64 of 64 warps), nothing limits it");
@@ -419,5 +419,5 @@ TEST_CASE("an occupancy is explained as text", "[tune][occupancy]") {
             ww::occupancy(ww::arch::sm_90, k.threads(1024).registers(40).shared_bytes(116000))) ==
         "sm_90: 50 % (1 block of 1024 threads, 32 of 64 warps), limited by registers and shared "
         "memory: registers 40 -> 32 with shared memory 116000 -> 115712 bytes gives 2 blocks "
-        "instead of 1");
+        "instead of 1: __launch_bounds__(1024, 2)");
 }

@@ -14,6 +14,7 @@
 #include <warpwright/core/device_id.hpp>
 
 #include <cstddef>
+#include <cstdint>
 
 WARPWRIGHT_BEGIN
 
@@ -55,6 +56,39 @@ struct gpu_model {
   [[nodiscard]] static gpu_model of(device_id device,
                                     source_location where = source_location::current());
 };
+
+/// How a grid fills a GPU.
+struct grid_fit {
+  int resident_blocks = 0;      ///< of one multiprocessor
+  std::uint64_t waves = 0;      ///< the last may be partial
+  double last_wave_filled = 0;  ///< the last wave's blocks, as a share of all resident blocks
+
+  /// @return the share of the waves' places that have a block: 1 for full waves, 0.5 for one block
+  ///   more than a wave
+  [[nodiscard]] constexpr double efficiency() const noexcept {
+    if (waves == 0) return 0.0;
+    return (static_cast<double>(waves - 1) + last_wave_filled) / static_cast<double>(waves);
+  }
+};
+
+/// Computes how a grid fills a GPU.
+/// @param blocks           of the grid
+/// @param resident_blocks  of one multiprocessor, as occupancy() tells
+/// @param multiprocessors  gpu_model::multiprocessors
+/// @return the fit; no waves for no blocks
+constexpr grid_fit fit_grid(std::uint64_t blocks, int resident_blocks,
+                            int multiprocessors) noexcept {
+  grid_fit fit;
+  if (resident_blocks <= 0 || multiprocessors <= 0) return fit;
+  fit.resident_blocks = resident_blocks;
+  auto const resident =
+      static_cast<std::uint64_t>(resident_blocks) * static_cast<std::uint64_t>(multiprocessors);
+  if (blocks == 0) return fit;
+  fit.waves = (blocks - 1) / resident + 1;
+  fit.last_wave_filled =
+      static_cast<double>(blocks - (fit.waves - 1) * resident) / static_cast<double>(resident);
+  return fit;
+}
 
 namespace detail {
 

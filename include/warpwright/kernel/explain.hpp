@@ -25,33 +25,22 @@ namespace ew {
 using warpwright::gpu_model;
 namespace gpus = warpwright::gpus;
 
-/// How a grid fills a GPU by its threads and blocks. Registers and shared memory are not counted:
-/// where they let fewer blocks be resident, there are more waves.
-struct grid_fit {
-  int resident_blocks = 0;      ///< of one multiprocessor
-  std::uint64_t waves = 0;      ///< the last may be partial
-  double last_wave_filled = 0;  ///< the last wave's blocks, as a share of all resident blocks
-};
+using warpwright::grid_fit;
 
-/// Computes how a grid fills a GPU.
+/// Computes how a grid fills a GPU by its threads and blocks. Registers and shared memory are not
+/// counted: where they let fewer blocks be resident, there are more waves.
 /// @param blocks   of the grid
 /// @param threads  of each block, 1 to 1,024
 /// @param gpu      as for plan()
 /// @return the fit; no waves for no blocks
 [[nodiscard]] constexpr grid_fit fit_grid(std::uint64_t blocks, unsigned threads,
                                           gpu_model const& gpu) noexcept {
-  grid_fit fit;
-  if (threads == 0 || gpu.multiprocessors <= 0) return fit;
+  if (threads == 0) return {};
   int const by_threads = gpu.threads_per_multiprocessor / static_cast<int>(threads);
-  fit.resident_blocks =
-      by_threads < gpu.blocks_per_multiprocessor ? by_threads : gpu.blocks_per_multiprocessor;
-  auto const resident = static_cast<std::uint64_t>(fit.resident_blocks) *
-                        static_cast<std::uint64_t>(gpu.multiprocessors);
-  if (blocks == 0 || resident == 0) return fit;
-  fit.waves = (blocks - 1) / resident + 1;
-  fit.last_wave_filled =
-      static_cast<double>(blocks - (fit.waves - 1) * resident) / static_cast<double>(resident);
-  return fit;
+  return warpwright::fit_grid(
+      blocks,
+      by_threads < gpu.blocks_per_multiprocessor ? by_threads : gpu.blocks_per_multiprocessor,
+      gpu.multiprocessors);
 }
 
 namespace detail {

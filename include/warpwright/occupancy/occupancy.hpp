@@ -430,7 +430,7 @@ constexpr occupancy_fix smallest_fix(occupancy_result const& o) {
 /// that increase it.
 ///
 /// Example: "sm_90: 75 % (6 blocks of 256 threads, 48 of 64 warps), limited by registers: 40 -> 32
-/// gives 8 blocks instead of 6".
+/// gives 8 blocks instead of 6: __launch_bounds__(256, 8)".
 ///
 /// @param o  an occupancy
 /// @return one line without a newline, plain ASCII

@@ -10,11 +10,15 @@ namespace detail {
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void throw_unknown_compute_capability(int major, int minor,
                                                                         source_location where) {
-  throw_invalid_argument(
-      text{"compute capability "} + major + "." + minor +
-          " is not in the table of architectures (6.0 to 12.1): copy the nearest row with "
-          "architecture_of(), change what differs, and pass that",
-      where);
+  text known = "";
+  for (architecture const& a : architectures) {
+    known += text{known.empty() ? "" : ", "} + a.major + "." + a.minor;
+  }
+  throw_invalid_argument(text{"compute capability "} + major + "." + minor +
+                             " is not in the table of architectures, which has " + known +
+                             ": copy the nearest row with architecture_of(), change what differs, "
+                             "and pass that",
+                         where);
 }
 
 }  // namespace detail

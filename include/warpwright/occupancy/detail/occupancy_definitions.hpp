@@ -75,6 +75,11 @@ inline string_builder limiters_text(occupancy_result const& o) {
   return text;
 }
 
+WARPWRIGHT_COLD inline string_builder launch_bounds(int threads, int blocks) {
+  string_builder const all = string_builder{"__launch_bounds__("} + threads;
+  return all + (blocks > 1 ? string_builder{", "} + blocks : string_builder{}) + ")";
+}
+
 inline string_builder fix_text(occupancy_result const& o, occupancy_fix const& fix) {
   string_builder text;
   auto const change = [&text](char const* name, std::size_t from, std::size_t to,
@@ -91,8 +96,10 @@ inline string_builder fix_text(occupancy_result const& o, occupancy_fix const& f
   change(several ? "shared memory " : "", before.shared_bytes(), after.shared_bytes(), " bytes");
   change(several ? "barriers " : "", static_cast<std::size_t>(before.barriers()),
          static_cast<std::size_t>(after.barriers()), "");
-  return text + " gives " + count_text(fix.occupancy.blocks_per_multiprocessor, "block") +
-         " instead of " + string_builder(o.blocks_per_multiprocessor);
+  text += " gives " + count_text(fix.occupancy.blocks_per_multiprocessor, "block") +
+          " instead of " + string_builder(o.blocks_per_multiprocessor);
+  if (before.registers() == after.registers()) return text;
+  return text + ": " + launch_bounds(before.threads(), fix.occupancy.blocks_per_multiprocessor);
 }
 
 }  // namespace detail

@@ -4,7 +4,7 @@
 // The charts of a tune: throughput, latency and memory over the batch size.
 #pragma once
 
-#include <warpwright/tune/detail/report/plot.hpp>
+#include <warpwright/core/detail/report/plot.hpp>
 #include <warpwright/tune/detail/report/result_text.hpp>
 #include <warpwright/tune/detail/report/tune_result.hpp>
 

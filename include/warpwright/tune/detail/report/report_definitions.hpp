@@ -4,9 +4,10 @@
 
 #include <warpwright/tune/report.hpp>
 
+#include <warpwright/core/detail/report/html_style.hpp>
 #include <warpwright/core/detail/text/figures.hpp>
 #include <warpwright/core/detail/text/string_builder.hpp>
-#include <warpwright/tune/detail/report/html_style.hpp>
+#include <warpwright/tune/detail/report/html_terms.hpp>
 #include <warpwright/tune/detail/report/plot_result.hpp>
 
 #include <cmath>

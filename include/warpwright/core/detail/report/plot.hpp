@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Line charts, stacked over one logarithmic x axis, as SVG.
+// Line charts, stacked over one x axis, as SVG.
 #pragma once
 
 #include <warpwright/core/detail/container/array.hpp>
+#include <warpwright/core/detail/report/plot_axis.hpp>
 #include <warpwright/core/detail/text/markup.hpp>
-#include <warpwright/tune/detail/report/plot_axis.hpp>
 
 #include <cstddef>
 #include <initializer_list>
@@ -67,10 +67,13 @@ struct plot_layout {
 
 class plot {
  public:
-  plot(plot_layout const& layout, double first_x, double last_x, int panels)
+  plot(plot_layout const& layout, double first_x, double last_x, int panels,
+       plot_scale x_scale = plot_scale::doublings,
+       string_builder (*x_label)(double) = &whole_number)
       : layout_{layout},
         largest_x_{last_x},
-        x_{plot_scale::doublings, first_x, last_x, layout.left + 14, layout.right - 14},
+        x_{x_scale, first_x, last_x, layout.left + 14, layout.right - 14},
+        x_label_{x_label},
         height_{layout.top + panels * (layout.panel_height + layout.gap) - layout.gap +
                 layout.bottom} {}
 
@@ -149,6 +152,15 @@ class plot {
     if (any_outlined && !outlined_name.empty()) legend(color, plot_mark::outlined, outlined_name);
   }
 
+  // A marker with its name beside it.
+  WARPWRIGHT_COLD void point(double x, double y, char const* color, string_builder const& name) {
+    double const width = 2.0 * half_width(name);
+    bool const left = x_.at(x) + 9.0 + width > layout_.right;
+    circle(x_.at(x), y_.at(y), "4.5", color, plot_style::background, "1.4");
+    text(x_.at(x) + (left ? -9.0 : 9.0), y_.at(y) + 0.35 * layout_.font, left ? "end" : "start",
+         layout_.font, plot_style::foreground, name, false, true);
+  }
+
   // A dashed line without markers.
   void curve(array<plot_point> const& points, char const* color, string_builder const& name) {
     if (points.size() < 2) return;
@@ -183,7 +195,7 @@ class plot {
   WARPWRIGHT_COLD string_builder finish(string_builder const& x_name) {
     flush_legend();
     for (double const value : x_ticks()) {
-      string_builder const label = format_number("%.0f", value);
+      string_builder const label = x_label_(value);
       double const most = layout_.width - half_width(label) - 1.0;
       double const x = x_.at(value);
       text(x < most ? x : most, bottom() + layout_.font + 5.5, "middle", layout_.font,
@@ -204,6 +216,7 @@ class plot {
   }
 
  private:
+  static string_builder whole_number(double value) { return format_number("%.0f", value); }
   static string_builder number(double value) { return format_number("%.6g", value); }
   static string_builder coordinates(double x, double y) {
     return format_number("%.1f", x) + " " + format_number("%.1f", y);
@@ -212,7 +225,7 @@ class plot {
   double bottom() const { return top_ + layout_.panel_height; }
 
   std::vector<double> x_ticks() const {
-    return x_.ticks(2.0 * half_width(format_number("%.0f", largest_x_)) + layout_.font);
+    return x_.ticks(2.0 * half_width(x_label_(largest_x_)) + layout_.font);
   }
 
   // Half of the width of a label, as wide as fonts make it.
@@ -350,6 +363,7 @@ class plot {
   plot_layout layout_;
   double largest_x_;
   plot_axis x_;
+  string_builder (*x_label_)(double);
   plot_axis y_;
   double height_;
   double top_ = 0.0;

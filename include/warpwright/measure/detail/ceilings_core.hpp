@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <warpwright/core/detail/function_ref.hpp>
+#include <warpwright/core/detail/noncopyable.hpp>
+#include <warpwright/measure/roofline.hpp>
+#include <warpwright/memory/buffer.hpp>
+
+#include <cstdint>
+
+WARPWRIGHT_BEGIN
+
+namespace detail {
+
+struct ceiling_settings {
+  std::size_t bytes = 0;  // 0: chosen
+  double seconds_each = 0.2;
+};
+
+/// measure_ceilings() without its kernels.
+class ceilings_core : noncopyable {
+ public:
+  ceilings_core(stream_ref stream, ceiling_settings const& settings, source_location where);
+
+  [[nodiscard]] unsigned char* source() const noexcept { return source_.data(); }
+  [[nodiscard]] unsigned char* target() const noexcept { return target_.data(); }
+  [[nodiscard]] std::uint32_t* sink() const noexcept { return sink_.data(); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return source_.size(); }
+  /// @return a power of two, about a quarter of the L2 cache, in bytes; 0: there is none
+  [[nodiscard]] std::size_t l2_part() const noexcept;
+  [[nodiscard]] std::uint64_t resident_threads() const noexcept;
+  /// @return rounds of the kernel, for some 0.5 ms
+  [[nodiscard]] int rounds(limit which) const noexcept;
+  [[nodiscard]] bool has_bfloat16() const noexcept { return result_.gpu.major >= 8; }
+  /// @return lines of 128 B in the source, a power of two
+  [[nodiscard]] std::size_t latency_lines() const noexcept;
+
+  /// @param work  bytes or operations of a call
+  void rate(limit which, double work, function_ref<void()> call);
+  void copies();
+  /// @param fill  random elements of 16 bits, `void(void* to, std::size_t count, bool bfloat16)`
+  void tensor(function_ref<void(void*, std::size_t, bool)> fill);
+  void latency(function_ref<void(std::uint32_t steps)> follow);
+  void launches(function_ref<void(stream_ref)> launch);
+  void links();
+  [[nodiscard]] device_ceilings finish();
+
+ private:
+  void measure_one(limit which, double work, double parts, function_ref<void()> call);
+
+  stream_ref stream_;
+  ceiling_settings settings_;
+  source_location where_;
+  std::uint64_t begin_;
+  device_ceilings result_;
+  memory_pool pool_;
+  device_buffer<unsigned char> source_, target_;
+  device_buffer<std::uint32_t> sink_;
+};
+
+}  // namespace detail
+
+WARPWRIGHT_END
+
+#if !WARPWRIGHT_COMPILED
+#include <warpwright/measure/detail/ceilings_definitions.hpp>
+#endif
