@@ -256,11 +256,11 @@ ncclComm_t communicator::make_child(int color, int key, bool blocks) {
   std::memcpy(&hub, &ids[static_cast<std::size_t>(leader)], sizeof hub);
   auto const self = static_cast<int>(std::find(begin, all.end(), mine) - begin);
   auto const child = std::make_shared<communicator>(hub, count, self, device, blocks);
-  lock_scope lock(mutex_);
-  if (aborted_) throw failure{ncclInternalError, "aborted by another thread"};
-  children_.push_back(child);
-  lock.unlock();
   try {
+    lock_scope lock(mutex_);
+    if (aborted_) throw failure{ncclInternalError, "aborted by another thread"};
+    children_.push_back(child);
+    lock.unlock();
     child->wait_until_done();
   } catch (...) {
     child->stop();

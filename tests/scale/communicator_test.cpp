@@ -25,6 +25,7 @@ using ranks::texts;
 // What a rank needs, and a few elements.
 template <class T = float>
 struct rank_setup {
+  using option_type = ww::communicator_options;
   rank_setup(std::string const& path, int rank, int count,
              ww::communicator_options const& options =
                  ww::communicator_options{}.deadline(ranks::patient(20.0)))
@@ -167,7 +168,7 @@ TEST_CASE("a communicator may end before the graphs that have its collectives") 
       try {
         other.regroup();
       } catch (ww::communicator_error const& error) {
-        refused = std::string{error.what()}.find("1 graphs have collectives") != std::string::npos;
+        refused = std::string{error.what()}.find("are in 1 graph: destroy") != std::string::npos;
       }
       if (!refused) return std::string{"regroup() has not been refused"};
     }
@@ -248,6 +249,61 @@ TEST_CASE("what ranks do wrong is named") {
     REQUIRE(one.has(w.text));
     REQUIRE(one.seconds < 7.0);
   }
+}
+
+TEST_CASE("hundreds of collectives under way are watched") {
+  if (!enough(2)) return;
+  ranks::folder const files;
+  auto const all = ranks::run(2, [&](int rank) {
+    rank_setup<> r{files / "a", rank, 2, ww::communicator_options{}.deadline(10.0)};
+    ww::rank_watch const watch{r.comm, 1.0};
+    for (int i = rank; i < 300; ++i) r.comm.all_reduce(r.stream, r.data.data(), 16);
+    if (rank == 1) ::usleep(4000000);
+    return r.values();
+  });
+  INFO(texts(all));
+  REQUIRE(all[0].has("has not called #300 all_reduce"));
+  REQUIRE(all[0].seconds < 5.0);
+}
+
+TEST_CASE("a rank that is killed while its communicator ends is named") {
+  if (!enough(2)) return;
+  ranks::folder const files;
+  auto const all = ranks::run(
+      2,
+      [&](int rank) {
+        rank_setup<> r{files / "a", rank, 2, ww::communicator_options{}.deadline(3.0)};
+        r.comm.all_reduce(r.stream, r.data.data(), 16);
+        r.comm.synchronize(r.stream);
+        if (rank == 0) ::usleep(3000000);
+        r.comm.all_reduce(r.stream, r.data.data(), 16);
+        return rank == 0 ? r.values() : std::string{};
+      },
+      [&](std::vector<pid_t> const& pids) {
+        ::usleep(1500000);
+        ::kill(pids[1], SIGKILL);
+      });
+  INFO(texts(all));
+  REQUIRE(all[0].has("is gone, before its collectives had completed"));
+}
+
+TEST_CASE("those that end in good order make no others fail, nor leave them alone") {
+  if (!enough(2)) return;
+  ranks::folder const files;
+  auto const all = ranks::run(3, [&](int rank) -> std::string {
+    if (rank == 2) ::usleep(300000);
+    auto const how = ww::rendezvous::file(files / "a", rank % 2, 2);
+    rank_setup<>::option_type const options = ww::communicator_options{}.deadline(1.5);
+    if (rank == 2) return std::to_string(ww::communicator{how.joining(), options}.ranks());
+    rank_setup<> r{files / "a", rank, 2, options};
+    r.comm.all_reduce(r.stream, r.data.data(), 16);
+    r.comm.synchronize(r.stream);
+    if (rank == 0) ::usleep(2500000);  // as it saves
+    return r.values();
+  });
+  INFO(texts(all));
+  REQUIRE(all[0].text == "0 ");
+  REQUIRE(all[2].has("rank 0 has ended"));
 }
 
 TEST_CASE("who comes too late to a new group is told so") {

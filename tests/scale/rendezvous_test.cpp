@@ -136,7 +136,7 @@ TEST_CASE("ranks come together by a file, an address and a broadcast") {
 
 TEST_CASE("launchers are understood by their variables") {
   std::string const port = std::to_string(free_port());
-  char const* const kind = GENERATE("torchrun", "mpirun", "hydra", "slurm");
+  char const* const kind = GENERATE("torchrun", "mpirun", "hydra", "slurm", "srun --mpi=pmi2");
   auto const all = ranks::run(2, [&](int rank) {
     std::string const r = std::to_string(rank);
     std::string const name{kind};
@@ -155,7 +155,17 @@ TEST_CASE("launchers are understood by their variables") {
            {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
            {"PMIX_NAMESPACE", "job" + port}});
     } else if (name == "hydra") {
-      set({{"PMI_RANK", r}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", r}, {"MPI_LOCALNRANKS", "2"}});
+      set({{"RANK", "7"},
+           {"PMI_RANK", r},
+           {"PMI_SIZE", "2"},
+           {"MPI_LOCALRANKID", r},
+           {"MPI_LOCALNRANKS", "2"}});
+    } else if (name == "srun --mpi=pmi2") {
+      set({{"PMI_RANK", r},
+           {"PMI_SIZE", "2"},
+           {"PMI_JOBID", port},
+           {"SLURM_LOCALID", r},
+           {"SLURM_JOB_NODELIST", "localhost"}});
     } else {
       set({{"SLURM_PROCID", r},
            {"SLURM_NTASKS", "2"},
@@ -178,6 +188,8 @@ TEST_CASE("the first host of a list of Slurm's") {
   REQUIRE(first_host("a,b") == "a");
   REQUIRE(first_host("rack[1,2]x,y") == "rack1x");
   REQUIRE(first_host("solo") == "solo");
+  REQUIRE(first_host("rack[1-2]n[3-4],b") == "rack1n3");
+  REQUIRE(first_host("rack[1") == "rack1");
 }
 
 TEST_CASE("what is missing in the environment is named") {
@@ -229,7 +241,7 @@ TEST_CASE("a rank without rank 0 says where it has looked") {
   REQUIRE(all[0].has("there is no file"));
   REQUIRE(all[1].has("Connection refused"));
   REQUIRE(all[2].has("'no.such.host.invalid' has no address"));
-  REQUIRE(all[3].has("perhaps of an earlier run: remove it, or give each run a nonce"));
+  REQUIRE(all[3].has("perhaps of an earlier run"));
   REQUIRE(all[4].has("another program listens there"));
   for (ranks::result const& r : all) REQUIRE(r.seconds < 2.5);
 }
@@ -259,17 +271,19 @@ TEST_CASE("a stale file is waited over, and gone in the end") {
 
 TEST_CASE("ranks of another run, size or number are refused") {
   ranks::folder const files;
-  auto const all = ranks::run(4, [&](int i) {
+  auto const all = ranks::run(5, [&](int i) {
     if (i > 0) ::usleep(100000U * static_cast<unsigned>(i));
-    auto how = ww::rendezvous::file(files / "a", i == 3 ? 1 : i, i == 2 ? 4 : 3).nonce("run 7");
+    auto how = ww::rendezvous::file(files / "a", i < 3 ? i : 1, i == 2 ? 4 : 3).nonce("run 7");
     if (i == 1) how = how.nonce("run 8");
-    return group_of(ww::communicator{how, within(i == 0 ? 3.0 : 1.5)});
+    return group_of(ww::communicator{how, within(i == 4 ? 1.0 : 1.5)});
   });
   INFO(texts(all));
   REQUIRE(all[0].has("rank 2 missing; ranks 0 and 1 have come"));
   REQUIRE(all[1].has("belongs to another run, with another nonce"));
   REQUIRE(all[2].has("expects 4 ranks, and rank 0 expects 3"));
   REQUIRE(all[2].seconds < 1.0);
+  REQUIRE(all[3].has("not all ranks have come within 1.5 s: rank 2 missing"));
+  REQUIRE(all[4].has("has a deadline of 1 s, and rank 0 of 1.5 s"));
 }
 
 TEST_CASE("two processes cannot be the same rank") {
@@ -297,6 +311,13 @@ TEST_CASE("programs that say nothing keep no place and no descriptor") {
       silent.push_back(ww::detail::connect_to("localhost", port, soon, problem));
       silent.back().valid() ? ++i : ::usleep(10000);
     }
+    if (rank == 1) {  // and one says what it must not yet
+      using namespace ww::detail;
+      hello_message const hello{store_version, 2, 8.0, nonce_of(""), 0, this_process(1)};
+      for (auto const kind : {message_kind::hello, message_kind::part}) {
+        static_cast<void>(send_message(silent[0].get(), {kind, sizeof hello, 1}, &hello, soon));
+      }
+    }
     auto const how = ww::rendezvous::tcp("localhost:" + std::to_string(port), rank, 2);
     std::string const text = group_of(ww::communicator{how, within(8.0)});
     return std::clock() < CLOCKS_PER_SEC ? text : "has spun";
@@ -304,6 +325,37 @@ TEST_CASE("programs that say nothing keep no place and no descriptor") {
   INFO(texts(all));
   REQUIRE(all[0].text == "0 of 2");
   REQUIRE(all[1].text == "1 of 2");
+}
+
+TEST_CASE("a file that another run has replaced stays") {
+  ranks::folder const files;
+  auto const all = ranks::run(1, [&](int) -> std::string {
+    {
+      ww::communicator const first{ww::rendezvous::file(files / "a", 0, 1), within(2.0)};
+      std::ofstream{files / "a"} << ww::detail::host_name() << " 1\n";
+    }
+    return ::access((files / "a").c_str(), F_OK) == 0 ? "stays" : "is gone";
+  });
+  REQUIRE(all[0].text == "stays");
+}
+
+TEST_CASE("ranks do not wait in the broadcast of a rank 0 that cannot listen") {
+  auto const all = ranks::run(1, [&](int) -> std::string {
+    rlimit none{};
+    ::getrlimit(RLIMIT_NOFILE, &none);
+    none.rlim_cur = 3;
+    ww::check(cudaFree(nullptr), "cudaFree");
+    ::setrlimit(RLIMIT_NOFILE, &none);
+    int broadcasts = 0;
+    try {
+      ww::communicator{ww::rendezvous::by([&](void*, std::size_t) { ++broadcasts; }, 0, 2)};
+    } catch (ww::communicator_error const& error) {
+      return std::to_string(broadcasts) + error.what();
+    }
+    return "nothing thrown";
+  });
+  REQUIRE(all[0].text[0] == '1');
+  REQUIRE(all[0].has("cannot listen on any address, any port: Too many open files"));
 }
 
 TEST_CASE("wrong arguments are refused") {

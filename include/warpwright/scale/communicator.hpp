@@ -102,6 +102,8 @@ enum class reduction { sum, product, max, min, average };
 
 /// The ranks of a program, and the collectives of NCCL between them.
 ///
+/// A child of fork() holds the connections open: while it lives, the others notice only behind the
+/// deadline that its parent has ended.
 /// After a rank is lost, the collectives under way end with any values in their outputs, and every
 /// call throws rank_lost. So call synchronize() or check() before results are used, saved above
 /// all.
@@ -240,7 +242,11 @@ class communicator {
     detail::array<char> bytes;
     core_->exchange("gather()", &mine, sizeof mine, bytes, where);
     std::vector<T> all(size(), mine);
-    __builtin_memcpy(static_cast<void*>(all.data()), bytes.begin(), bytes.size());
+    T one{mine};
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      __builtin_memcpy(static_cast<void*>(&one), bytes.begin() + r * sizeof one, sizeof one);
+      all[r] = one;
+    }
     return all;
   }
   /// Ends the program's other ranks' waiting: they get rank_lost with this text, and so does this
@@ -251,7 +257,8 @@ class communicator {
   /// @pre no graph has collectives of this communicator
   /// @throws communicator_error  when rank 0, which has the store, is lost
   void regroup(source_location where = source_location::current()) { core_->regroup(where); }
-  /// @return processes that wait to join, of which regroup() makes ranks
+  /// @return processes that wait to join, of which regroup() makes ranks; ranks hear of them at
+  ///   different times, so gather() it before all decide
   [[nodiscard]] int newcomers() const noexcept { return core_->newcomers(); }
 
  private:

@@ -39,7 +39,7 @@ struct replay_mark {
 /// A rank whose process ends or is stopped is noticed without it, by the communicator. It adds:
 /// ranks that live and do not come, or call something else; which collectives have completed;
 /// replays.
-/// @pre the communicator outlives it; one at a time for each
+/// @pre the communicator outlives it; one at a time for each, in all ranks or in none
 /// **Threads:** any. **Stream:** none waits.
 /// **Capture:** a collective in a capture gets a kernel before it and one behind it, which count in
 /// page-locked memory: the watch outlives the graphs' replays.

@@ -87,9 +87,9 @@ class communicator_core final : public store_events, noncopyable {
     };
     // NCCL destroys no communicator whose collectives are in graphs: it would wait for them.
     pthread_t thread{};
-    if (core->graphs_->none_soon()) {
-      end(core);
-    } else if (pthread_create(&thread, nullptr, end, core) == 0) {
+    if (core->graphs_->none_soon()) return static_cast<void>(end(core));
+    core->client_->done();
+    if (pthread_create(&thread, nullptr, end, core) == 0) {
       pthread_detach(thread);
     }  // without a thread it stays, which is better than a wait for ever
   }
@@ -156,22 +156,28 @@ class communicator_core final : public store_events, noncopyable {
       in_call_.store(0, memory_order::release);
       --group_depth_;
     }
-    if (failure != nullptr) {
+    bool const failed = failure != nullptr || result != ncclSuccess;
+    {
+      unique_lock<mutex> const lock{nccl_.calls()};
+      if (group_depth_ != 0 && !failed) return;
+      for (pending_call const& p : pending_) {
+        if (hook_ != nullptr && !failed) hook_->called(p.stream, p.call, where);
+      }
       pending_.clear();
-      std::rethrow_exception(failure);
     }
+    if (failure != nullptr) std::rethrow_exception(failure);
     if (result != ncclSuccess) settle(result, "ncclGroupEnd", where);
-    unique_lock<mutex> const lock{nccl_.calls()};
-    if (group_depth_ != 0) return;
-    for (pending_call const& p : pending_) {
-      if (hook_ != nullptr) hook_->called(p.stream, p.call, where);
-    }
-    pending_.clear();
   }
   WARPWRIGHT_COLD void exchange(char const* name, void const* mine, std::size_t bytes,
                                 array<char>& all, source_location where) {
     unique_lock<mutex> const lock{exchanges_};
     if (is_lost()) throw_lost(where);
+    std::size_t const most = max_message_bytes / 2 / static_cast<std::size_t>(ranks());
+    if (bytes > most) {
+      throw_invalid_argument(text{name} + ": " + bytes + " B of each rank; up to " + most +
+                                 " B are possible by way of the hosts",
+                             where);
+    }
     if (client_->exchange(name, mine, bytes, all, values_.deadline)) return;
     if (is_lost()) throw_lost(where);
     throw_communicator_error(text{name} + ": rank 0, which has the store, has ended", where);
@@ -185,14 +191,15 @@ class communicator_core final : public store_events, noncopyable {
         throw_lost(where);
       }
     }
+    if (by_another(result) && another_ended()) result = ncclSuccess;
     settle(result, "NCCL", where);
   }
-  void abort(text const& why) noexcept { client_->fail(why); }
+  void abort(text const& why) noexcept { client_->fail(why.empty() ? "has aborted" : why); }
   WARPWRIGHT_COLD void regroup(source_location where) {
     if (!graphs_->none_soon()) {
       throw_communicator_error(
-          text{"regroup: "} + graphs_->count() +
-              " graphs have collectives of this communicator: destroy them first",
+          text{"regroup: collectives of this communicator are in "} + graphs_->count() +
+              (graphs_->count() == 1 ? " graph" : " graphs") + ": destroy these first",
           where);
     }
     close_nccl();
@@ -249,7 +256,10 @@ class communicator_core final : public store_events, noncopyable {
     std::uint64_t const in_call = in_call_.load(memory_order::acquire);
     if (in_call > 1 && state.completed > in_call - 2) state.completed = in_call - 2;
     if (!find_call(state.called, state.last)) state.last = {};
-    if (!find_call(state.completed + 1, state.waits)) state.waits = {};
+    if (!find_call(state.completed + 1, state.waits)) {
+      state.waits = {};  // the ring has lost it
+      if (state.completed < state.called) state.waits.number = state.completed + 1;
+    }
   }
   WARPWRIGHT_COLD void lost(char const* report, std::int32_t const* ranks,
                             std::size_t count) noexcept override {
@@ -296,14 +306,13 @@ class communicator_core final : public store_events, noncopyable {
       if (get() == nullptr || ncclCommGetAsyncError(get(), &result) != ncclSuccess) {
         result = ncclSuccess;
       }
-      text const problem = result == ncclSuccess
-                               ? text{""}
-                               : text{ncclGetErrorString(result)} + ": " + ncclGetLastError(get());
+      text const problem = error_text(result, get());
       nccl_.calls().unlock();
+      if (by_another(result) && another_ended()) result = ncclSuccess;
       if (!by_another(result)) well_since_ = now;  // such a one the store knows soon, mostly
       bool const failed = result != ncclSuccess && result != ncclInProgress;
       if (failed && !is_lost() && (!by_another(result) || now - well_since_ > soon)) {
-        tell(text{"NCCL: "} + problem);
+        tell(problem);
       }
     }
     // NCCL connects ranks in their first calls, and waits for them.
@@ -331,6 +340,17 @@ class communicator_core final : public store_events, noncopyable {
     collective_call call;
   };
 
+  // Who has ended in good order ends NCCL, too, at the latest behind its deadline; nothing is
+  // missing.
+  [[nodiscard]] bool another_ended() const noexcept {
+    std::uint64_t const at = left_at_.load(memory_order::acquire);
+    return at != ~std::uint64_t{0} && called() <= at;
+  }
+  static text error_text(ncclResult_t result, ncclComm_t comm) {
+    char const* const last = result == ncclSuccess ? "" : ncclGetLastError(comm);
+    bool const more = last != nullptr && *last != 0;
+    return text{"NCCL: "} + ncclGetErrorString(result) + (more ? text{": "} + last : text{""});
+  }
   // Of NCCL's errors those that it has where another rank has ended.
   static bool by_another(ncclResult_t result) noexcept {
     return result == ncclRemoteError || result == ncclSystemError;
@@ -364,9 +384,11 @@ class communicator_core final : public store_events, noncopyable {
     if (is_first) {
       text problem = "";
       // A host's name may be the address of its loopback there.
-      bool const local = has_address && place_.host == "localhost";
-      listener = listen_on(local ? place_.host : "", place_.port, place_.ports, problem);
+      std::string const& host = place_.host;
+      bool const local = host == "localhost" || host == "::1" || host.compare(0, 4, "127.") == 0;
+      listener = listen_on(has_address && local ? host : "", place_.port, place_.ports, problem);
       if (!listener.valid()) {
+        if (place_.broadcast) place_.broadcast(address, sizeof address);  // the others wait in it
         throw_communicator_error(text{"rank 0 "} + problem + ". Is it another program's port?",
                                  where);
       }
@@ -396,9 +418,10 @@ class communicator_core final : public store_events, noncopyable {
   }
   // A later run must not find it, nor lose its own.
   WARPWRIGHT_COLD void remove_file() noexcept {
-    int const port = place_.port;
-    if (server_ != nullptr && !place_.file.empty() && read_store_file(place_) &&
-        place_.port == port) {
+    if (server_ == nullptr || place_.file.empty()) return;
+    store_place there{};
+    there.file = place_.file;
+    if (read_store_file(there) && there.port == place_.port && there.host == "localhost") {
       static_cast<void>(std::remove(place_.file.c_str()));
     }
   }
@@ -434,14 +457,13 @@ class communicator_core final : public store_events, noncopyable {
     if (by_another(result)) wait_until_lost();
     if (is_lost()) throw_lost(where);
     if (result == ncclSuccess) return;
-    text problem = text{name} + ": ";
-    if (result == ncclInProgress) {
-      problem += text{"has not ended within "} + values_.deadline + " s";
-    } else {
-      problem += text{ncclGetErrorString(result)} + ": " + ncclGetLastError(nullptr);
-    }
-    client_->fail(text{"has failed in "} + problem);
+    bool const hangs = result == ncclInProgress;  // because of another rank
+    text const problem =
+        text{name} + (hangs ? text{" has not ended within "} + values_.deadline + " s"
+                            : text{": "} + error_text(result, nullptr));
+    client_->fail(hangs ? problem : text{"has failed in "} + problem, hangs);
     wait_until_lost();  // so that each later call throws
+    if (hangs && is_lost()) throw_lost(where);
     text const all = text{where.file(), where.line()} + ": rank " + rank() + ": " + problem;
     if (result == ncclRemoteError) throw rank_lost{all.c_str(), {}};
     throw communicator_error{all.c_str()};

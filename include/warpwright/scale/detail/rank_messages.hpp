@@ -12,6 +12,8 @@
 #include <cstring>
 #include <string>
 
+#include <unistd.h>
+
 WARPWRIGHT_BEGIN
 
 namespace detail {
@@ -25,12 +27,13 @@ struct message_kind {
     fail,                       // a text: it cannot go on
     leave,                      // its communicator ends; a text: by an exception
     regroup,                    // it is ready for a new group
+    done,                       // behind leave: its collectives have completed
     // of the store to a rank
     accepted,  // the hello is right; the others have not come yet
     refused,   // a text; for_good: waiting does not help
     group,     // all have come: a group_message, and the ranks
     whole,     // the parts of all ranks
-    beat,      // the store is alive; how many newcomers wait
+    beat,      // the store is alive; how many newcomers wait; a text: which ranks are missing
     left,      // a rank's communicator has ended in good order; how far it was
     ask,       // a rank is lost: answer with a state at once
     lost       // the report, and which ranks are lost
@@ -40,7 +43,7 @@ struct message_kind {
 inline constexpr std::uint64_t no_exchange = 0, regrouping = ~std::uint64_t{0},
                                hanging = regrouping - 1;
 inline constexpr std::uint64_t for_good = 1;
-inline constexpr std::uint32_t store_version = 2;
+inline constexpr std::uint32_t store_version = 3;
 inline constexpr std::uint64_t milliseconds = 1000000U;  // in ns
 
 enum class collective : std::uint8_t {
@@ -83,9 +86,18 @@ struct rank_process {
   char host[56];
 };
 
+inline rank_process this_process(int rank) {
+  rank_process all{rank, ::getpid(), {}};
+  std::string const name = host_name();
+  std::size_t const most = sizeof all.host - 1;
+  std::memcpy(all.host, name.c_str(), name.size() < most ? name.size() : most);
+  return all;
+}
+
 struct hello_message {
   std::uint32_t version;
   std::int32_t ranks;
+  double deadline;  // s
   std::uint64_t nonce;
   std::uint64_t joins;  // 1: a newcomer, which has no rank yet
   rank_process process;
@@ -94,6 +106,8 @@ struct hello_message {
 struct group_message {
   std::uint64_t number;
   std::int32_t rank, ranks;
+  double deadline;     // of the store
+  rank_process store;  // rank -1: it is not in the group
 };
 
 inline bool same_call(collective_call const& a, collective_call const& b) noexcept {
@@ -115,9 +129,10 @@ WARPWRIGHT_COLD inline char const* collective_name(collective operation) noexcep
 
 /// @return "#412 all_reduce 26214400 B"
 WARPWRIGHT_COLD inline text call_text(collective_call const& call) {
-  if (call.operation == collective::none) return text{"no collective"};
-  text const all = text{"#"} + static_cast<unsigned long long>(call.number) + " " +
-                   collective_name(call.operation) + " " +
+  if (call.number == 0) return text{"no collective"};
+  text const number = text{"#"} + static_cast<unsigned long long>(call.number);
+  if (call.operation == collective::none) return number;  // too long ago
+  text const all = number + " " + collective_name(call.operation) + " " +
                    static_cast<unsigned long long>(call.bytes) + " B";
   return all + (call.captured != 0 ? " (captured)" : "");
 }
@@ -133,7 +148,8 @@ WARPWRIGHT_COLD inline text full_call_text(collective_call const& call) {
 }
 
 WARPWRIGHT_COLD inline text process_text(rank_process const& p) {
-  return text{"rank "} + p.rank + " (host " + p.host + ", pid " + p.pid + ")";
+  return (p.rank < 0 ? text{"the process"} : text{"rank "} + p.rank) + " (host " + p.host +
+         ", pid " + p.pid + ")";
 }
 
 /// @param ranks  rising. @return "rank 3", "ranks 0 to 2", "ranks 1, 4 and 6"

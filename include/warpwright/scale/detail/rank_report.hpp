@@ -18,6 +18,7 @@ struct rank_record {
   std::uint64_t last_heard = 0;
   bool joined = false;    // is in the group
   bool ended = false;     // has left in good order
+  bool done = false;      // and its collectives have completed
   bool answered = false;  // to the question of the report
   bool lost = false;
   text failure = "";
@@ -85,6 +86,16 @@ WARPWRIGHT_COLD void find_hanging(array<Record*> const& group) {
       m->lose(text{"has called "} + full_call_text(m->state.waits) + ", but rank " +
               usual->process.rank + " " + full_call_text(usual->state.waits) +
               ": all ranks must call the same, of the same size and type");
+    }
+  }
+  // Who is stopped or killed while its communicator ends has left in good order before that.
+  for (Record const* m : group) {
+    if (m->joined && m->lost) return;
+  }
+  for (Record* m : group) {
+    if (usual != nullptr && m->joined && m->ended && !m->answered && m->state.called >= stuck) {
+      m->lose(text{"has been stopped or ended before "} + call_text(usual->state.waits) +
+              " had completed");
     }
   }
 }

@@ -79,26 +79,30 @@ class store_client : noncopyable {
   /// Comes to the store, and waits until all have. @throws communicator_error
   WARPWRIGHT_COLD store_client(store_place const& place, double deadline, source_location where)
       : deadline_{deadline} {
-    find_store(place, monotonic_after(deadline), where);
+    std::uint64_t until = monotonic_after(deadline);
+    find_store(place, until, where);
+    until += 1000 * milliseconds;  // for the store's answer
     message_header header{};
     char const* payload = nullptr;
-    // Until it says that all have come, or who is missing, the store sends beats.
+    text missing = "rank 0, which has accepted this one, has not answered";
     for (bool open = true;;) {
       while (reader_.next(header, payload)) {
         last_heard_ = monotonic_nanoseconds();
+        if (header.kind == message_kind::beat && header.bytes > 1) missing = payload;
+        if (place.joins) until = monotonic_after(deadline + 1.0);  // as long as the store lives
         if (header.kind == message_kind::group && read_group(payload, header.bytes)) return;
         if (header.kind == message_kind::refused) throw_communicator_error(payload, where);
       }
       if (!open) throw_communicator_error("rank 0 has ended before all ranks had come", where);
-      if (!wait_for_socket(socket_.get(), false, monotonic_after(deadline + 1.0))) {
-        throw_communicator_error(text{"rank 0 has accepted rank "} + place.rank +
-                                     ", and then not answered within " + deadline + " s",
-                                 where);
+      if (!wait_for_socket(socket_.get(), false, until)) {
+        throw_communicator_error(
+            text{"not all ranks have come within "} + deadline + " s: " + missing, where);
       }
       open = reader_.fill(socket_.get());
     }
   }
   WARPWRIGHT_COLD ~store_client() {
+    done();
     stop_.store(true, memory_order::release);
     thread_.join();
     close_when_read(socket_, monotonic_after(0.5));
@@ -151,6 +155,8 @@ class store_client : noncopyable {
     static_cast<void>(send(message_kind::leave, state.called, exception,
                            exception == nullptr ? 0 : std::strlen(exception) + 1));
   }
+  /// Behind leave(): the collectives have completed, or nobody is to wait for them.
+  void done() noexcept { static_cast<void>(send(message_kind::done, 0, nullptr, 0)); }
   /// Waits for a new group, of those that are left and those that have come.
   /// @return why there is none, or nothing
   [[nodiscard]] WARPWRIGHT_COLD text regroup(double seconds) {
@@ -176,18 +182,12 @@ class store_client : noncopyable {
   [[nodiscard]] WARPWRIGHT_COLD bool try_store(store_place const& place, int port,
                                                std::uint64_t until, text& problem, text& refusal,
                                                source_location where) {
+    socket_ = connect_to(place.host, port, until, problem);
+    if (!socket_.valid()) return false;
     std::uint64_t const soon = monotonic_after(1.0);
     std::uint64_t const answer = soon < until ? soon : until;
-    socket_ = connect_to(place.host, port, answer, problem);
-    if (!socket_.valid()) return false;
-    hello_message hello{store_version,
-                        place.ranks,
-                        nonce_of(place.nonce),
-                        place.joins ? 1U : 0U,
-                        {place.rank, ::getpid(), {}}};
-    std::string const name = host_name();
-    std::size_t const most = sizeof hello.process.host - 1;
-    std::memcpy(hello.process.host, name.c_str(), name.size() < most ? name.size() : most);
+    hello_message hello{store_version,         place.ranks,           deadline_,
+                        nonce_of(place.nonce), place.joins ? 1U : 0U, this_process(place.rank)};
     message_header header{message_kind::hello, sizeof hello, 0};
     char const* payload = nullptr;
     if (!send_message(socket_.get(), header, &hello, answer)) return false;
@@ -221,8 +221,9 @@ class store_client : noncopyable {
       sleep_nanoseconds(pause);
       if (pause < 50 * milliseconds) pause *= 2;
     }
-    text all = text{"rank "} + place.rank + " of " + place.ranks + " has not found rank 0 within " +
-               deadline_ + " s: ";
+    text const who =
+        place.joins ? text{"this process"} : text{"rank "} + place.rank + " of " + place.ranks;
+    text all = who + " has not found rank 0 within " + deadline_ + " s: ";
     if (!found_file) {
       all += text{"there is no file "} + place.file.c_str() +
              ": rank 0 has not started, or the folder is not shared";
@@ -230,8 +231,7 @@ class store_client : noncopyable {
       all += refusal.empty() ? problem : refusal;
     }
     if (found_file && !place.file.empty()) {
-      all += text{" (as "} + place.file.c_str() +
-             " says, perhaps of an earlier run: remove it, or give each run a nonce)";
+      all += text{" (as "} + place.file.c_str() + " says, perhaps of an earlier run)";
     }
     throw_communicator_error(all, where);
   }
@@ -292,6 +292,7 @@ class store_client : noncopyable {
       while (reader_.next(header, payload)) {
         last_heard_ = monotonic_nanoseconds();
         handle(header, payload);
+        last_heard_ = monotonic_nanoseconds();  // an abort may wait for graphs
         changed_.notify();
       }
       if (!open) {
@@ -338,10 +339,11 @@ class store_client : noncopyable {
     }
   }
   WARPWRIGHT_COLD bool read_group(char const* payload, std::size_t bytes) {
-    if (bytes < sizeof group_ + sizeof rank_0_) return false;
+    if (bytes < sizeof group_) return false;
     std::memcpy(&group_, payload, sizeof group_);
-    std::memcpy(&rank_0_, payload + sizeof group_, sizeof rank_0_);
+    deadline_ = group_.deadline;
     exchanges_ = mail_number_ = 0;
+    newcomers_.store(0, memory_order::relaxed);
     if (events_ != nullptr) events_->begin_group();
     lost_.store(false, memory_order::release);
     losing_.store(false, memory_order::release);
@@ -360,7 +362,7 @@ class store_client : noncopyable {
   WARPWRIGHT_COLD void store_lost(char const* how, char const* reason = nullptr) noexcept {
     if (store_ended_.exchange(true, memory_order::acq_rel)) return;
     text report = reason != nullptr ? text{reason}
-                                    : process_text(rank_0_) + ", which has the store, " +
+                                    : process_text(group_.store) + ", which has the store, " +
                                           (how != nullptr ? how : "has ended");
     {
       unique_lock<mutex> const lock{mail_mutex_};
@@ -372,7 +374,8 @@ class store_client : noncopyable {
       if (state.waits.number != 0) {
         report += text{"; rank "} + group_.rank + " waits in " + call_text(state.waits);
       }
-      lose(report.c_str(), reason != nullptr ? &group_.rank : &rank_0_.rank, 1);
+      std::int32_t const rank = reason != nullptr ? group_.rank : group_.store.rank;
+      lose(report.c_str(), &rank, rank < 0 ? 0 : 1);
     }
     changed_.notify();
   }
@@ -381,7 +384,6 @@ class store_client : noncopyable {
   message_reader reader_;
   double deadline_;
   group_message group_{};
-  rank_process rank_0_{};
   store_events* events_ = nullptr;
   mutex send_mutex_;
   event_count changed_;

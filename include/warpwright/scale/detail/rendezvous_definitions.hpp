@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What launchers say in environment variables:
-//   torchrun   RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT (PyTorch's manual of
-//   torchrun) Slurm      SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_STEP_NODELIST (srun's
-//   manual) Open MPI   OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE (mpirun's manual) PMI
-//   PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS (MPICH's Hydra)
+// What launchers say in environment variables, by their manuals:
+//
+// - torchrun: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
+// - Slurm: SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_STEP_NODELIST
+// - Open MPI: OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE
+// - MPICH's Hydra: PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS
 #pragma once
 
 #include <warpwright/scale/communicator.hpp>
@@ -13,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include <unistd.h>
 
@@ -39,16 +41,38 @@ WARPWRIGHT_COLD inline char const* text_of(char const* variable) noexcept {
   return value == nullptr ? "" : value;
 }
 
-// "gpu[03-05,9],other" -> "gpu03"
+// "gpu[03-05,9],other" -> "gpu03"; "rack[1-2]n[3-4]" -> "rack1n3"
 WARPWRIGHT_COLD inline std::string first_host(char const* list) {
   std::string host;
-  char const* p = list;
-  for (; *p != 0 && *p != ',' && *p != '['; ++p) host += *p;
-  if (*p != '[') return host;
-  for (++p; *p != 0 && *p != ',' && *p != '-' && *p != ']'; ++p) host += *p;
-  while (*p != 0 && *p != ']') ++p;
-  for (p += *p != 0 ? 1 : 0; *p != 0 && *p != ','; ++p) host += *p;  // "rack[1-2]a"
+  for (char const* p = list; *p != 0 && *p != ','; ++p) {
+    if (*p != '[') {
+      host += *p;
+      continue;
+    }
+    for (++p; std::strchr(",-]", *p) == nullptr; ++p) host += *p;  // or the end
+    while (*p != 0 && *p != ']') ++p;
+    if (*p == 0) break;
+  }
   return host;
+}
+
+// What has started the ranks of a host: the first ancestor that has not got their variables, as
+// there may be a shell or a profiler between.
+WARPWRIGHT_COLD inline std::string process_without(char const* variable) {
+  std::string const before = std::string{variable} + "=";
+  long pid = ::getppid();
+  for (int i = 0; i < 16 && pid > 1; ++i) {
+    std::string const folder = "/proc/" + std::to_string(pid);
+    std::ifstream environment{folder + "/environ"};
+    std::string one;
+    bool found = false;
+    while (!found && std::getline(environment, one, '\0')) found = one.rfind(before, 0) == 0;
+    std::ifstream status{folder + "/stat"};
+    if (!found || !std::getline(status, one)) break;
+    // "812 (sh) S 811 …": the name may have spaces and parentheses
+    pid = std::atol(one.c_str() + (one.rfind(')') == std::string::npos ? 0 : one.rfind(')') + 4));
+  }
+  return std::to_string(pid);
 }
 
 struct launcher {
@@ -77,15 +101,15 @@ WARPWRIGHT_COLD inline rendezvous rendezvous::from_environment(source_location w
   rendezvous all;
   detail::store_place& place = all.place_;
   detail::launcher const* found = nullptr;
+  text half = "";  // a launcher's variables, of which others than it have set one
   for (detail::launcher const& l : detail::launchers) {
     int const rank = detail::number_of(l.rank, where);
     int const ranks = detail::number_of(l.ranks, where);
     if (rank < 0 && ranks < 0) continue;
     if (rank < 0 || ranks < 1 || rank >= ranks) {
-      detail::throw_communicator_error(text{l.rank} + " is '" + detail::text_of(l.rank) + "' and " +
-                                           l.ranks + " is '" + detail::text_of(l.ranks) +
-                                           "': " + l.name + " sets both, the rank below the size",
-                                       where);
+      half = text{l.rank} + " is '" + detail::text_of(l.rank) + "' and " + l.ranks + " is '" +
+             detail::text_of(l.ranks) + "': " + l.name + " sets both, the rank below the size";
+      continue;
     }
     place.rank = rank;
     place.ranks = ranks;
@@ -94,35 +118,44 @@ WARPWRIGHT_COLD inline rendezvous rendezvous::from_environment(source_location w
   }
   if (found == nullptr) {
     detail::throw_communicator_error(
-        "no launcher has set RANK (torchrun), OMPI_COMM_WORLD_RANK (Open MPI), PMI_RANK (MPICH) or "
-        "SLURM_PROCID (Slurm): start the program by one of them, or use rendezvous::tcp() or "
-        "file()",
+        !half.empty() ? half
+                      : text{"no launcher has set RANK (torchrun), OMPI_COMM_WORLD_RANK (Open "
+                             "MPI), PMI_RANK (MPICH) or "
+                             "SLURM_PROCID (Slurm): start the program by one of them, or use "
+                             "rendezvous::tcp() or "
+                             "file()"},
         where);
   }
   bool const slurm = std::strcmp(found->name, "Slurm") == 0;
   bool const torchrun = *detail::text_of("TORCHELASTIC_RUN_ID") != 0;
-  int const local_rank = detail::number_of(found->local_rank, where);
+  int local_rank = detail::number_of(found->local_rank, where);
+  // Slurm's own PMI has no such variable.
+  if (local_rank < 0) local_rank = detail::number_of("SLURM_LOCALID", where);
   int const local_ranks = slurm ? -1 : detail::number_of(found->local_ranks, where);
   place.local_rank = local_rank < 0 ? place.rank : local_rank;
   place.nonce = std::string{detail::text_of(found->job)} + "." + detail::text_of(found->job2);
   // Without a job's number: what has started all ranks of one host, as MPICH's proxy.
   if (place.nonce == ".") {
-    place.nonce = local_ranks == place.ranks ? std::to_string(::getppid()) : "";
+    place.nonce = local_ranks == place.ranks ? detail::process_without(found->rank) : "";
   }
   place.ports = 16;
   int const port = detail::number_of("MASTER_PORT", where);
+  if (port == 0 || port > 65500) {
+    detail::throw_communicator_error(text{"MASTER_PORT is "} + port + "; 1 to 65500 are possible",
+                                     where);
+  }
   // From the job's number, so that two jobs on one host rarely meet; if they do, the nonce tells.
   std::uint64_t const hash = detail::nonce_of(place.nonce);
   place.port = port >= 0 ? port + (torchrun ? 1 : 0)  // torchrun itself listens on it
                          : 20000 + static_cast<int>(hash % 600U) * place.ports;
   place.host = detail::text_of("MASTER_ADDR");
+  bool const one_host = local_ranks == place.ranks || place.ranks == 1;
+  if (place.host.empty() && one_host) place.host = "localhost";
   if (place.host.empty()) {
     place.host = detail::first_host(*detail::text_of("SLURM_STEP_NODELIST") != 0
                                         ? detail::text_of("SLURM_STEP_NODELIST")
                                         : detail::text_of("SLURM_JOB_NODELIST"));
   }
-  if (place.host.empty() && (local_ranks == place.ranks || place.ranks == 1))
-    place.host = "localhost";
   if (place.host.empty()) {
     detail::throw_communicator_error(text{found->name} +
                                          " does not say where rank 0 is: set MASTER_ADDR to its "

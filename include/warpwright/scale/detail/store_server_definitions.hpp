@@ -173,6 +173,7 @@ class store_server : noncopyable {
     static_cast<void>(::shutdown(m.socket.get(), SHUT_WR));
     m.known = m.newcomer = m.joined = false;
     m.refused = true;
+    refusal_ = why;
     m.last_heard = monotonic_nanoseconds();
   }
 
@@ -197,6 +198,12 @@ class store_server : noncopyable {
       return refuse(m,
                     text{"rank "} + rank + " expects " + hello.ranks +
                         " ranks, and rank 0 expects " + ranks_ + ": start all with the same number",
+                    for_good);
+    }
+    if (hello.joins == 0 && !(hello.deadline == deadline_)) {
+      return refuse(m,
+                    text{"rank "} + rank + " has a deadline of " + hello.deadline +
+                        " s, and rank 0 of " + deadline_ + " s: give all the same",
                     for_good);
     }
     for (member* other : members_) {
@@ -228,13 +235,16 @@ class store_server : noncopyable {
     for (member const* m : members_) {
       if (m->joined && m->socket.valid() && !m->ended && !m->regroups) return;
     }
+    bool asked = false;
+    for (member const* m : members_) asked = asked || (m->joined && m->regroups);
+    if (!asked) return;
     ranks_ = 0;
     for (member* m : members_) {  // in the order of their ranks, since the last group
       bool const stays = m->joined && m->socket.valid() && m->regroups;
       if (m->joined && !stays) m->socket = socket_handle{};
       m->joined = stays || m->newcomer;
       if (m->joined) m->process.rank = ranks_++;
-      m->newcomer = m->regroups = m->has_part = m->lost = m->ended = false;
+      m->newcomer = m->regroups = m->has_part = m->lost = m->ended = m->done = false;
       m->failure = "";
       m->state = rank_state{};
     }
@@ -250,14 +260,18 @@ class store_server : noncopyable {
     array<char> all;
     all.resize(sizeof(group_message) + static_cast<std::size_t>(ranks_) * sizeof(rank_process));
     char* at = all.begin() + sizeof(group_message);
+    rank_process store = this_process(-1);
     for (member const* m : members_) {
       if (!m->joined) continue;
+      bool const here =
+          m->process.pid == store.pid && std::strcmp(m->process.host, store.host) == 0;
+      if (here) store.rank = m->process.rank;
       std::memcpy(at, &m->process, sizeof m->process);
       at += sizeof m->process;
     }
     for (member* m : members_) {
       if (!m->joined) continue;
-      group_message const group{group_, m->process.rank, ranks_};
+      group_message const group{group_, m->process.rank, ranks_, deadline_, store};
       std::memcpy(all.begin(), &group, sizeof group);
       send(*m, message_kind::group, group_, all.begin(), all.size());
     }
@@ -309,6 +323,7 @@ class store_server : noncopyable {
       return greet(m, hello);
     }
     bool const has_text = header.bytes != 0 && payload[header.bytes - 1] == 0;
+    if (!m.joined && header.kind != message_kind::leave) return closed(m);
     if (header.kind == message_kind::part) {
       if (header.value != exchange_ + 1 || reported_) return;  // of a group that is lost
       if (std::memchr(payload, 0, header.bytes) == nullptr) return closed(m);
@@ -326,8 +341,13 @@ class store_server : noncopyable {
       m.ended = true;
       m.state.called = m.state.completed = header.value;
       send_all(message_kind::left, header.value, &m.process.rank, sizeof m.process.rank);
+      for (member const* other : members_) {
+        if (other->joined && other->has_part) return finish_exchange();
+      }
     } else if (header.kind == message_kind::leave) {
       failed(m, no_exchange, payload);
+    } else if (header.kind == message_kind::done) {
+      m.done = true;
     } else if (header.kind == message_kind::regroup) {
       m.regroups = true;
       form_next_group();
@@ -360,8 +380,8 @@ class store_server : noncopyable {
       m.known = m.newcomer = false;  // before all had come: another process may be this rank
     } else if (m.regroups || reported_) {
       form_next_group();
-    } else if (!m.ended) {
-      m.lose("is gone");
+    } else if (!m.ended || !m.done) {
+      m.lose(m.ended ? "is gone, before its collectives had completed" : "is gone");
       begin_report("");
     }
   }
@@ -388,8 +408,12 @@ class store_server : noncopyable {
       // Who has not said who it is, or been refused, keeps no place for long.
       if (!m->known && now - m->last_heard > 2000 * milliseconds) m->socket = socket_handle{};
       // One beat is enough for who does not read.
-      if (m->known && m->out.empty()) send(*m, message_kind::beat, newcomers, nullptr, 0);
-      if (m->lives() && m->socket.valid() && !reported_ && now - m->last_heard > deadline_ns_) {
+      if (m->known && m->out.empty()) {
+        text const missing = group_ == 0 ? missing_text() : text{""};
+        send(*m, message_kind::beat, newcomers, missing.c_str(), std::strlen(missing.c_str()) + 1);
+      }
+      if (m->joined && !m->lost && !m->done && m->socket.valid() && !reported_ &&
+          now - m->last_heard > deadline_ns_) {
         m->lose(text{"has not answered for "} + deadline_ + " s: stopped, or its host is gone");
         begin_report("");
       }
@@ -405,9 +429,12 @@ class store_server : noncopyable {
         if (m->waits() && m->process.rank == rank) found = m;
       }
       (found == nullptr ? missing : come).push_back(rank);
-      if (found != nullptr && come.size() <= 4) hosts += text{", "} + process_text(found->process);
+      if (found != nullptr && come.size() <= 4)
+        hosts += text{come.size() == 1 ? ": " : ", "} + process_text(found->process);
     }
-    return ranks_text(missing) + " missing; " + ranks_text(come) + " have come" + hosts;
+    return ranks_text(missing) + " missing; " + ranks_text(come) +
+           (come.size() == 1 ? " has come" : " have come") + hosts +
+           (refusal_.empty() ? text{""} : text{"; refused: "} + refusal_);
   }
   WARPWRIGHT_COLD void begin_report(text const& reason) {
     if (reported_ || report_at_ != 0) return;
@@ -429,6 +456,9 @@ class store_server : noncopyable {
     reported_ = true;
     hangs_ = false;
     send_all(message_kind::lost, lost.size(), message.begin(), message.size());
+    for (member const* m : members_) {
+      if (m->joined && m->regroups) return form_next_group();
+    }
   }
 
   socket_handle listener_, wake_, wake_end_;
@@ -443,6 +473,7 @@ class store_server : noncopyable {
   bool reported_ = false;  // the group is lost
   bool hangs_ = false;     // the report is of a collective that does not end
   text reason_ = "";
+  text refusal_ = "";  // the last one
   array<member*> members_;
   thread thread_;
   atomic<bool> stop_;

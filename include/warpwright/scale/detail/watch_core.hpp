@@ -94,7 +94,10 @@ class watch_core final : public collective_hook, noncopyable {
   void called(stream_ref stream, collective_call const& call, source_location where) override {
     if (call.captured != 0) return mark_(stream, &replays_->ended, where);
     unique_lock<mutex> const lock{mutex_};
-    if (free_.empty()) return;  // the next one that has an event stands for it, too
+    if (free_.empty()) {
+      free_.push_back(events_.size());
+      events_.emplace_back(where);
+    }
     std::size_t const index = free_.back();
     events_[index].record(stream.get(), where);
     free_.pop_back();

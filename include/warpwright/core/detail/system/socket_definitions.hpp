@@ -154,6 +154,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE socket_handle listen_on(std::string const& hos
       for (addrinfo const* a = all.first(); a != nullptr; a = a->ai_next) {
         if (a->ai_family != family) continue;
         socket_handle listener = new_socket(family);
+        problem = text{std::strerror(errno)};
         if (!listener.valid()) continue;
         if (family == AF_INET6) set_option(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
         // Without it a port cannot be used for a minute after a program that had connections.
@@ -167,8 +168,9 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE socket_handle listen_on(std::string const& hos
       }
     }
   }
-  problem = text{"cannot listen on "} + (host.empty() ? "any address" : host.c_str()) + ", port " +
-            port + (ports > 1 ? text{" to "} + last : text{""}) + ": " + problem;
+  problem = text{"cannot listen on "} + (host.empty() ? "any address" : host.c_str()) +
+            (port == 0 ? text{", any port"} : text{", port "} + port) +
+            (ports > 1 ? text{" to "} + last : text{""}) + ": " + problem;
   return socket_handle{};
 }
 
@@ -178,11 +180,12 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE socket_handle connect_to(std::string const& ho
   for (addrinfo const* a = all.first(); a != nullptr; a = a->ai_next) {
     socket_handle made = new_socket(a->ai_family);
     if (!made.valid()) continue;
+    std::uint64_t const soon = monotonic_after(1.0);  // another address may be better
     int error = ::connect(made.get(), a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
     if (error == EINPROGRESS) {
       error = ETIMEDOUT;
       socklen_t size = sizeof error;
-      if (wait_for_socket(made.get(), true, until)) {
+      if (wait_for_socket(made.get(), true, soon < until ? soon : until)) {
         static_cast<void>(::getsockopt(made.get(), SOL_SOCKET, SO_ERROR, &error, &size));
       }
     }
