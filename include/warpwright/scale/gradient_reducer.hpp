@@ -47,18 +47,16 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 namespace narrowing {
 
-struct narrow {
-  float const* from;
-  std::uint16_t* to;
+struct convert {
+  float* wide;
+  std::uint16_t* narrow;
+  bool back;
   WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const {
-    to[i] = detail::bfloat16_from_float(from[i]);
-  }
-};
-struct widen {
-  std::uint16_t const* from;
-  float* to;
-  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const {
-    to[i] = detail::float_from_bfloat16(from[i]);
+    if (back) {
+      wide[i] = detail::float_from_bfloat16(narrow[i]);
+    } else {
+      narrow[i] = detail::bfloat16_from_float(wide[i]);
+    }
   }
 };
 
@@ -79,7 +77,7 @@ struct widen {
 /// **Stream:** ready() may be called on any stream, and is ordered behind its work so far; nothing
 /// waits for the communication but the stream of finish().
 /// **Capture:** ready() and finish() are legal; nothing is learnt then.
-template <class Narrow>
+template <class Convert>
 class reducer_of_gradients {
  public:
   /// Allocates the gradients, which are 0 at first.
@@ -87,26 +85,11 @@ class reducer_of_gradients {
   /// @throws std::invalid_argument, out_of_memory, cuda_error
   /// @throws communicator_error  when the ranks differ in sizes or options; rank_lost
   /// **Stream:** blocks until `stream` has come here. **Capture:** not legal.
-  template <class Pool, class Counts>
-  reducer_of_gradients(communicator& comm, Pool& pool, stream_ref stream, Counts const& counts,
-                       gradient_reducer_options const& options = {},
+  template <class Counts>
+  reducer_of_gradients(communicator& comm, memory_pool& pool, stream_ref stream,
+                       Counts const& counts, gradient_reducer_options const& options = {},
                        source_location where = source_location::current())
-      : core_{core_of(comm), values_of(options), where} {
-    detail::array<std::size_t> all;
-    tensor_list const* like = nullptr;
-    if constexpr (std::is_same<Counts, tensor_list>::value) {
-      for (tensor const& t : counts) all.push_back(t.size);
-      like = &counts;
-    } else {
-      for (auto const count : counts) all.push_back(static_cast<std::size_t>(count));
-    }
-    std::size_t const bytes = core_.plan(all, where);
-    bool const has_arena = core_.try_window(stream, where);
-    core_.allocate(device_buffer<unsigned char>{pool, stream, has_arena ? 0 : bytes, where},
-                   device_buffer<unsigned char>{pool, stream, core_.narrow_bytes(), where}, stream,
-                   where);
-    core_.name(all, like, where);
-  }
+      : core_{core_of(comm), values_with_kernel(options), pool, stream, list_of(counts), where} {}
 
   /// @return the gradients, in the order of the counts, with the names of the tensors that the
   ///   counts are of, or numbers
@@ -114,12 +97,13 @@ class reducer_of_gradients {
   /// Says that a gradient is final as soon as the stream's work so far has completed. The stream
   /// must live until its bucket is full, and is waited for as it is then.
   /// @throws std::invalid_argument  when there is none of this number, or it is ready already
+  /// @throws std::invalid_argument  also when a step has failed, or behind regroup(): make it anew
   /// @throws rank_lost, communicator_error, cuda_error
-  /// **Cost:** some 20 ns; for the last of a bucket two CUDA calls and NCCL's.
+  /// **Cost:** some 20 ns; for the last of a bucket, and where another stream follows in a bucket,
+  /// two CUDA calls; NCCL's.
   void ready(stream_ref stream, std::size_t gradient,
              source_location where = source_location::current()) {
-    core_.ready(stream, gradient, &convert<narrowing::narrow, float const, std::uint16_t>,
-                &convert<narrowing::widen, std::uint16_t const, float>, where);
+    core_.ready(stream, gradient, where);
   }
   /// Makes the stream wait until all gradients are reduced. The step ends here.
   /// @throws std::invalid_argument  naming a gradient that is not ready; the communicator fails
@@ -131,15 +115,26 @@ class reducer_of_gradients {
   [[nodiscard]] gradient_reducer_statistics statistics() const { return core_.statistics(); }
 
  private:
-  template <class F, class From, class To>
-  static void convert(stream_ref stream, void const* from, void* to, std::size_t n,
-                      source_location where) {
-    for_each_index(stream, n, F{static_cast<From*>(from), static_cast<To*>(to)}, where);
+  static detail::reducer_values values_with_kernel(gradient_reducer_options const& options) {
+    detail::reducer_values values = values_of(options);
+    values.convert = [](stream_ref stream, float* wide, std::uint16_t* narrow, std::size_t n,
+                        bool back, source_location where) {
+      for_each_index(stream, n, Convert{wide, narrow, back}, where);
+    };
+    return values;
   }
+  static tensor_list list_of(tensor_list const& like) { return like; }
+  template <class Counts>
+  static tensor_list list_of(Counts const& counts) {
+    tensor_list list;  // whose addresses do not matter
+    for (auto const n : counts) list.add(std::to_string(list.size()), &list, element_type::int8, n);
+    return list;
+  }
+
   detail::reducer_core core_;
 };
 
-using gradient_reducer = reducer_of_gradients<narrowing::narrow>;
+using gradient_reducer = reducer_of_gradients<narrowing::convert>;
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 

@@ -2,16 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdio>
-#include <cstring>
-#include <warpwright/core/detail/capture/capture_guard.hpp>
-#include <warpwright/core/event.hpp>
+#include <warpwright/core/detail/container/sort.hpp>
 #include <warpwright/core/tensor_list.hpp>
-#include <warpwright/memory/buffer.hpp>
-#include <warpwright/scale/detail/bucket_plan.hpp>
 #include <warpwright/scale/detail/collective_memory.hpp>
-
-#include <cstring>
 
 WARPWRIGHT_BEGIN
 
@@ -34,40 +27,91 @@ struct reducer_values {
   bool sum = false;
   bool narrow = false;
   bool sharded = false;  // each rank gets the sums of its part of the arena alone
+  /// Rounds floats to bfloat16, or widens them again.
+  void (*convert)(stream_ref, float* wide, std::uint16_t* narrow, std::size_t n, bool back,
+                  source_location where) = nullptr;
 };
 
-WARPWRIGHT_COLD inline ncclDataType_t nccl_type(element_type type) noexcept {
-  return type == element_type::float16    ? ncclFloat16
-         : type == element_type::bfloat16 ? ncclBfloat16
-         : type == element_type::float64  ? ncclFloat64
-                                          : ncclFloat32;
-}
+/// Sizes of buckets, each tried in some of the first steps, to keep the one whose steps take least.
+struct bucket_tuner {
+  static constexpr std::size_t steps_each = 3;
+
+  /// @param all_bytes  of all gradients
+  /// @param fixed      0, or the only size
+  explicit bucket_tuner(std::size_t all_bytes, std::size_t fixed = 0) noexcept {
+    for (std::size_t mib : {4U, 10U, 25U, 50U, 100U, 250U}) {
+      bytes[sizes++] = fixed != 0 ? fixed : mib << 20U;
+      if (bytes[sizes - 1] >= all_bytes || fixed != 0) break;  // a larger one is the same
+    }
+  }
+  [[nodiscard]] std::size_t steps() const noexcept { return sizes * steps_each; }
+  /// @param step  from 0; the first one of each size counts not, as NCCL and caches warm up
+  void took(std::size_t step, double s) noexcept {
+    double& least = seconds[step / steps_each];
+    if (step % steps_each != 0 && s < least) least = s;
+  }
+  /// @return bytes
+  [[nodiscard]] std::size_t best() const noexcept {
+    std::size_t k = 0;
+    for (std::size_t i = 1; i < sizes; ++i) k = seconds[i] < seconds[k] ? i : k;
+    return bytes[k];
+  }
+
+  std::size_t sizes = 0, bytes[6] = {};
+  double seconds[6] = {1e30, 1e30, 1e30, 1e30, 1e30, 1e30};
+};
 
 /// A gradient_reducer without its kernels.
 class reducer_core : noncopyable {
  public:
-  /// Converts elements on a stream: floats to bfloat16, or back.
-  using convert = void (*)(stream_ref, void const* from, void* to, std::size_t n,
-                           source_location where);
-
+  /// @param like  the gradients' names and shapes
   WARPWRIGHT_COLD reducer_core(communicator_core& comm, reducer_values const& values,
+                               memory_pool& pool, stream_ref stream, tensor_list const& like,
                                source_location where)
       : comm_{comm},
         values_{values},
+        epoch_{comm.epoch()},
         stream_{device_id{comm.device()},
                 get_stream_priority_range(device_id{comm.device()}, where).greatest, where},
-        arena_{comm} {
-    if (values.type != element_type::float32 && values.type != element_type::float16 &&
-        values.type != element_type::bfloat16 && values.type != element_type::float64) {
+        arena_{comm},
+        tuner_{like.elements() * size_of(values.type), values.bucket_bytes} {
+    bool const is_float = values.type <= element_type::float64;
+    if (!is_float || (values.narrow && values.type != element_type::float32)) {
       throw_invalid_argument(
-          "gradient_reducer: gradients are float32, float16, bfloat16 or float64", where);
-    }
-    if (values.narrow && values.type != element_type::float32) {
-      throw_invalid_argument(
-          "gradient_reducer: narrow() sends float32 as bfloat16; the gradients are "
-          "of another type",
+          text{"gradient_reducer: gradients of "} + to_text(values.type) +
+              (is_float ? " with narrow(), which sends float32 as bfloat16"
+                        : "; float32, float16, bfloat16 or float64 are possible"),
           where);
     }
+    std::size_t const align = 256 / size_of(values.type);  // NCCL's and the optimizers' fast paths
+    auto const aligned = [align](std::size_t n) { return (n + align - 1) / align * align; };
+    for (tensor const& t : like) {
+      order_.push_back(static_cast<std::uint32_t>(like.size() - 1 - order_.size()));
+      ranges_.push_back({elements_, aligned(t.size)});
+      elements_ += aligned(t.size);
+    }
+    if (values.sharded) {
+      auto const ranks = static_cast<std::size_t>(comm.ranks());
+      shard_ = aligned((elements_ + ranks - 1) / ranks);
+      elements_ = shard_ * ranks;
+    }
+    check_same(like, where);
+    is_ready_.resize(like.size());
+    bucket_of_.resize(like.size());
+    settled_ = comm.ranks() == 1;
+    use_plan(values.bucket_bytes != 0 ? values.bucket_bytes : std::size_t{25} << 20U);
+    // What aligns the gradients is reduced with them, and stays 0. There are no windows of
+    // ncclReduce(), and narrow gradients are not reduced in the arena.
+    std::size_t const most = bucket_bytes_ / size_of(values.type);
+    range const first{0, elements_ < most ? elements_ : most};
+    arena_.allocate(
+        pool, stream, elements_ * size_of(values.type), !values.sharded && !values.narrow, stream_,
+        [&](void* data) { reduce_range(first, data, where); }, where);
+    if (values.narrow) narrow_ = device_buffer<std::uint16_t>{pool, stream, elements_, where};
+    for (tensor const& t : like) {
+      gradients_.add(t.name, data() + offset_of(gradients_.size()), values.type, t.shape, where);
+    }
+    stream.synchronize(where);
   }
 
   // Reductions under way write to the arena.
@@ -76,325 +120,269 @@ class reducer_core : noncopyable {
     discard(cudaStreamSynchronize(stream_.get()));
   }
 
-  /// @return bytes of the arena, for gradients of these sizes
-  WARPWRIGHT_COLD std::size_t plan(array<std::size_t> const& counts, source_location where) {
-    std::size_t const align = 256 / size_of(values_.type);  // NCCL's and the optimizers' fast paths
-    for (std::size_t const count : counts) {
-      std::size_t const padded = (count + align - 1) / align * align;
-      if (padded < count || elements_ + padded < elements_ ||
-          (elements_ + padded) > ~std::size_t{0} / 8) {
-        throw_invalid_argument(
-            text{"gradient_reducer: a gradient of "} + count + " elements is too large", where);
-      }
-      ranges_.push_back({elements_, padded});
-      elements_ += padded;
-    }
-    if (values_.sharded) {
-      auto const ranks = static_cast<std::size_t>(comm_.ranks());
-      shard_ = ((elements_ + ranks - 1) / ranks + align - 1) / align * align;
-      elements_ = shard_ * ranks;
-    }
-    std::uint64_t same[] = {counts.size(),
-                            14695981039346656037U,
-                            static_cast<std::uint64_t>(values_.type),
-                            values_.narrow ? 1U : 0U,
-                            values_.bucket_bytes,
-                            values_.sum ? 1U : 0U};
-    for (std::size_t const count : counts) same[1] = (same[1] ^ count) * 1099511628211U;
-    array<char> all;
-    comm_.exchange("the gradients' sizes", same, sizeof same, all, where);
-    for (int r = 0; r < comm_.ranks(); ++r) {
-      if (std::memcmp(all.begin() + static_cast<std::size_t>(r) * sizeof same, all.begin(),
-                      sizeof same) == 0) {
-        continue;
-      }
-      throw_communicator_error(
-          text{"gradient_reducer: rank "} + r +
-              " has other gradients or options than rank 0: all ranks must make it "
-              "with the same sizes, in the same order",
-          where);
-    }
-    for (std::uint32_t i = 0; i < counts.size(); ++i) {
-      order_.push_back(static_cast<std::uint32_t>(counts.size()) - 1 - i);
-    }
-    is_ready_.resize(counts.size());
-    std::size_t const bytes = elements_ * size_of(values_.type);
-    tuner_ = bucket_tuner{bytes};
-    settled_ = comm_.ranks() == 1;
-    use_plan(values_.bucket_bytes != 0 ? values_.bucket_bytes : std::size_t{25} << 20U);
-    return bytes;
-  }
-  /// Adds the gradients as tensors. @param like  names and shapes; null: numbers
-  WARPWRIGHT_COLD void name(array<std::size_t> const& counts, tensor_list const* like,
-                            source_location where) {
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      void* const data = address(ranges_[i].first);
-      if (like != nullptr) {
-        gradients_.add((*like)[i].name, data, values_.type, (*like)[i].shape, where);
-      } else {
-        gradients_.add(std::to_string(i), data, values_.type,
-                       {static_cast<std::int64_t>(counts[i])}, where);
-      }
-    }
-  }
-  /// @return whether the arena is there; else allocate() gets one
-  WARPWRIGHT_COLD bool try_window(stream_ref stream, source_location where) {
-    if (values_.sharded || values_.narrow) return false;  // of ncclReduce(), or not of the arena
-    std::size_t const most = bucket_bytes_ / size_of(values_.type);
-    element_range const range{0, elements_ < most ? elements_ : most};
-    auto const call = [&](void* data) { reduce_range(range, data, where); };
-    stream_.wait(stream, where);
-    return arena_.try_window(elements_ * size_of(values_.type), stream_, call, where);
-  }
-  WARPWRIGHT_COLD void allocate(device_buffer<unsigned char>&& arena,
-                                device_buffer<unsigned char>&& narrow, stream_ref stream,
-                                source_location where) {
-    if (!arena_.has_window()) arena_.use(static_cast<device_buffer<unsigned char>&&>(arena));
-    narrow_ = static_cast<device_buffer<unsigned char>&&>(narrow);
-    std::size_t const bytes = elements_ * size_of(values_.type);
-    if (bytes == 0) return;
-    // What aligns the gradients is reduced with them, and stays 0.
-    warpwright::check(cudaMemsetAsync(arena_.data(), 0, bytes, stream.get()), "cudaMemsetAsync",
-                      where);
-    stream.synchronize(where);
-  }
-  void ready(stream_ref stream, std::size_t gradient, convert narrow, convert widen,
-             source_location where) {
+  void ready(stream_ref stream, std::size_t gradient, source_location where) {
     unique_lock<mutex> const lock{mutex_};
-    if (gradient >= is_ready_.size()) {
-      throw_invalid_argument(text{"gradient_reducer::ready: gradient "} + gradient + "; 0 to " +
-                                 is_ready_.size() + " - 1 are possible",
-                             where);
-    }
-    if (is_ready_[gradient]) {
+    if (gradient >= is_ready_.size() || is_ready_[gradient]) {
       throw_invalid_argument(text{"gradient_reducer::ready: gradient "} + gradient +
-                                 " is ready already in this step; finish() begins the next one",
+                                 (gradient < is_ready_.size()
+                                      ? text{" is ready already in this step; finish() begins the "
+                                             "next one"}
+                                      : text{"; 0 to "} + is_ready_.size() + " - 1 are possible"),
                              where);
     }
+    begin_call(where);
     is_ready_[gradient] = true;
-    seen_.push_back(static_cast<std::uint32_t>(gradient));
-    bucket_state& bucket = buckets_[plan_.bucket_of(gradient)];
-    bool known = false;
-    for (std::uint32_t s = 0; s < bucket.streams; ++s)
-      known = known || bucket.stream[s] == stream.get();
-    if (!known) {
-      if (bucket.streams == streams_each) {  // rather than one more place, wait now
-        fork_.record(stream.get(), where);
-        stream_.wait(fork_, where);
-      } else {
-        bucket.stream[bucket.streams++] = stream.get();
-      }
-    }
-    --bucket.missing;
+    if (steps_ == 0) seen_.push_back(static_cast<std::uint32_t>(gradient));
+    bucket& own = buckets_[bucket_of_[gradient]];
+    if (own.stream != nullptr && own.stream != stream.get()) wait_for(own, where);
+    own.stream = stream.get();
+    // The handle of default streams of threads is that of others, too.
+    if (--own.missing == 0 || own.stream == cudaStreamPerThread) wait_for(own, where);
     // In their order, which is the same on all ranks.
-    while (next_ < plan_.size() && buckets_[next_].missing == 0) {
-      reduce_bucket(next_++, narrow, widen, where);
+    while (next_ < buckets_.size() && buckets_[next_].missing == 0) {
+      reduce_bucket(buckets_[next_++], where);
     }
+    failed_ = false;
   }
   void finish(stream_ref stream, source_location where) {
     unique_lock<mutex> const lock{mutex_};
-    if (seen_.size() != is_ready_.size()) {
-      std::size_t missing = 0;
-      while (is_ready_[missing]) ++missing;
-      text const problem = text{"gradient_reducer::finish: gradient "} + missing + " of " +
-                           is_ready_.size() + " is not ready (" +
-                           (is_ready_.size() - seen_.size()) +
+    begin_call(where);
+    if (next_ != buckets_.size()) {
+      std::size_t first = is_ready_.size(), missing = 0;
+      for (std::size_t i = is_ready_.size(); i-- > 0;) {
+        if (is_ready_[i]) continue;
+        first = i;
+        ++missing;
+      }
+      text const problem = text{"gradient_reducer::finish: gradient "} + first + " of " +
+                           is_ready_.size() + " is not ready (" + missing +
                            " are not): call ready() for each, also for one that is not used";
       comm_.abort(problem);  // the other ranks would wait for it
       throw_invalid_argument(problem, where);
     }
     bool const captures = is_capturing(stream, where);
-    step_events* events = nullptr;
-    if (!captures) {
-      if (events_.size() < remembered_steps) events_.emplace_back();
-      events = &events_[steps_ % remembered_steps];
-      events->step = ++steps_;
-      events->before.record(stream.get(), where);
-    }
-    join_.record(stream_.get(), where);
-    stream.wait(join_, where);
+    if (!captures && events_.size() < remembered_steps) events_.emplace_back();
+    step_events* const events = captures ? nullptr : &events_of(++steps_);
+    if (events != nullptr) events->before.record(stream.get(), where);
+    fork_.record(stream_.get(), where);
+    stream.wait(fork_, where);
     if (events != nullptr) events->after.record(stream.get(), where);
-    if (!captures && !settled_) learn(where);
+    if (events != nullptr && !settled_) learn(where);
     seen_.clear();
     next_ = 0;
-    for (std::size_t i = 0; i < is_ready_.size(); ++i) is_ready_[i] = false;
-    for (std::size_t b = 0; b < plan_.size(); ++b) {
-      buckets_[b].missing = plan_[b].gradients;
-      buckets_[b].streams = 0;
-    }
+    for (bool& is_ready : is_ready_) is_ready = false;
+    for (bucket& b : buckets_) b.missing = b.end - b.first;
+    failed_ = false;
   }
 
   [[nodiscard]] tensor_list const& gradients() const noexcept { return gradients_; }
-  [[nodiscard]] std::size_t narrow_bytes() const noexcept {
-    return values_.narrow ? elements_ * 2 : 0;
-  }
   /// @return what a rank has of the arena, in elements; 0 where all have all
   [[nodiscard]] std::size_t shard() const noexcept { return shard_; }
-  [[nodiscard]] element_range const& range(std::size_t gradient) const noexcept {
-    return ranges_[gradient];
-  }
-  [[nodiscard]] void* address(std::size_t element) const noexcept {
-    return arena_.data() + element * size_of(values_.type);
+  [[nodiscard]] element_type type() const noexcept { return values_.type; }
+  [[nodiscard]] unsigned char* data() const noexcept { return arena_.data(); }
+  /// @return where a gradient is in the arena, in bytes
+  [[nodiscard]] std::size_t offset_of(std::size_t gradient) const noexcept {
+    return ranges_[gradient].first * size_of(values_.type);
   }
   WARPWRIGHT_COLD gradient_reducer_statistics statistics() const {
     gradient_reducer_statistics s;
     s.steps = steps_;
-    s.buckets = plan_.size();
+    s.buckets = buckets_.size();
     s.bucket_bytes = bucket_bytes_;
     s.settled = settled_;
     s.window = arena_.has_window();
     relaxed_capture_mode const relaxed;
-    for (std::uint64_t back = 0; back + 1 < remembered_steps && back < steps_; ++back) {
-      step_events const& last = events_[(steps_ - 1 - back) % remembered_steps];
-      if (!last.after.done()) continue;
-      s.exposed_seconds = static_cast<double>(last.after.milliseconds_since(last.before)) * 1e-3;
-      if (back + 1 < steps_) {
-        s.step_seconds = 1e-3 * static_cast<double>(last.after.milliseconds_since(
-                                    events_[(steps_ - 2 - back) % remembered_steps].after));
-      }
-      break;
-    }
+    std::uint64_t step = steps_;
+    while (step > 0 && step + remembered_steps > steps_ + 1 && !events_of(step).after.done())
+      --step;
+    if (step == 0 || step + remembered_steps <= steps_ + 1) return s;
+    s.exposed_seconds = seconds(events_of(step).before, events_of(step).after);
+    if (step > 1) s.step_seconds = seconds(events_of(step - 1).after, events_of(step).after);
     return s;
   }
 
  private:
-  static constexpr std::size_t remembered_steps = 32, streams_each = 4;
-  struct bucket_state {
-    std::uint32_t missing;
-    std::uint32_t streams;
-    cudaStream_t stream[streams_each];
+  static constexpr std::size_t remembered_steps = 32;
+  /// A part of the arena, in elements.
+  struct range {
+    std::size_t first, count;
+  };
+  struct bucket {
+    std::uint32_t first, end;  // of members_
+    std::uint32_t missing;     // gradients in this step
+    bool is_range;             // else several
+    cudaStream_t stream;       // that a gradient came from which is not waited for; or null
   };
   struct step_events {
     timed_event before, after;  // what the stream waits for in finish()
-    std::uint64_t step = 0;     // from 1; 0: not recorded
   };
 
+  [[nodiscard]] step_events& events_of(std::uint64_t step) const noexcept {
+    return events_[(step - 1) % remembered_steps];
+  }
+  [[nodiscard]] void* address(std::size_t element) const noexcept {
+    return arena_.data() + element * size_of(values_.type);
+  }
+  static double seconds(timed_event const& from, timed_event const& to,
+                        source_location where = source_location::current()) {
+    return 1e-3 * static_cast<double>(to.milliseconds_since(from, where));
+  }
+  // A call that throws leaves failed_ set.
+  void begin_call(source_location where) {
+    if (failed_ || epoch_ != comm_.epoch()) {
+      comm_.check(where);
+      throw_invalid_argument(
+          "gradient_reducer: a step has failed, or it was made before regroup(): make it, or the "
+          "sharded_optimizer, anew",
+          where);
+    }
+    failed_ = true;
+  }
+  WARPWRIGHT_COLD void check_same(tensor_list const& like, source_location where) {
+    std::uint64_t mine = values_.bucket_bytes * 4 + (values_.narrow ? 2U : 0U) + values_.sum;
+    auto const mix = [&mine](std::uint64_t value) { mine = (mine ^ value) * 1099511628211U; };
+    mix(static_cast<std::uint64_t>(values_.type));
+    for (tensor const& t : like) mix(t.size);
+    std::uint64_t first = 0;
+    for_values_of_ranks(
+        comm_, "the gradients' sizes", &mine, 1, where,
+        [&](int rank, std::size_t, std::uint64_t other) {
+          if (rank == 0) first = other;
+          if (other == first) return;
+          throw_communicator_error(
+              text{"gradient_reducer: rank "} + rank +
+                  " has other gradients or options than rank 0: all ranks must make it with the "
+                  "same sizes, in the same order",
+              where);
+        });
+  }
+  // Gradients lie in the arena in the order of their numbers, for good. A bucket has those that
+  // become ready one after the other: mostly neighbours, which are one range. A gradient larger
+  // than a bucket has one of its own.
   WARPWRIGHT_COLD void use_plan(std::size_t bucket_bytes) {
     bucket_bytes_ = bucket_bytes;
-    plan_.build(order_, ranges_, bucket_bytes / size_of(values_.type));
+    std::size_t const most = bucket_bytes / size_of(values_.type);
     buckets_.clear();
-    buckets_.resize(plan_.size());
-    for (std::size_t b = 0; b < plan_.size(); ++b) buckets_[b].missing = plan_[b].gradients;
-  }
-  void reduce_bucket(std::size_t b, convert narrow, convert widen, source_location where) {
-    for (std::uint32_t s = 0; s < buckets_[b].streams; ++s) {
-      fork_.record(buckets_[b].stream[s], where);
-      stream_.wait(fork_, where);
-    }
-    if (comm_.ranks() == 1) return;
-    bucket_plan::bucket const& bucket = plan_[b];
-    auto const reduce = [&] {
-      for (std::size_t i = bucket.first_range; i < bucket.first_range + bucket.ranges; ++i) {
-        element_range const range = plan_.range(i);
-        void* data = address(range.first);
-        if (values_.narrow) {
-          data = narrow_.data() + range.first * 2;
-          narrow(stream_, address(range.first), data, range.count, where);
-        }
-        reduce_range(range, data, where);
+    members_.clear();
+    while (members_.size() < order_.size()) {
+      auto const first = static_cast<std::uint32_t>(members_.size());
+      for (std::size_t elements = 0; members_.size() < order_.size();) {
+        std::uint32_t const next = order_[members_.size()];
+        elements += ranges_[next].count;
+        if (elements > most && members_.size() > first) break;
+        bucket_of_[next] = static_cast<std::uint32_t>(buckets_.size());
+        members_.push_back(next);
       }
+      auto const end = static_cast<std::uint32_t>(members_.size());
+      sort(members_.begin() + first, end - first);
+      bucket made{first, end, end - first, true, nullptr};
+      int ranges = 0;
+      for_each_range(made, [&ranges](range const&) { ++ranges; });
+      made.is_range = ranges == 1;
+      buckets_.push_back(made);
+    }
+  }
+  template <class F>
+  void for_each_range(bucket const& b, F const& f) const {
+    for (std::uint32_t i = b.first; i < b.end;) {
+      range all = ranges_[members_[i]];
+      while (++i < b.end && ranges_[members_[i]].first == all.first + all.count) {
+        all.count += ranges_[members_[i]].count;
+      }
+      f(all);
+    }
+  }
+  // Lets the communication wait for the bucket's stream as it is now.
+  void wait_for(bucket& b, source_location where) {
+    fork_.record(b.stream, where);
+    stream_.wait(fork_, where);
+    b.stream = nullptr;
+  }
+  void reduce_bucket(bucket const& b, source_location where) {
+    if (comm_.ranks() == 1) return;
+    auto const narrow = [&](range const& r, bool back) {
+      values_.convert(stream_, static_cast<float*>(address(r.first)), narrow_.data() + r.first,
+                      r.count, back, where);
     };
-    if (bucket.ranges > 1 || shard_ != 0) {
-      comm_.group(reduce, where);
-    } else {
-      reduce();
-    }
-    if (!values_.narrow) return;
-    for (std::size_t i = bucket.first_range; i < bucket.first_range + bucket.ranges; ++i) {
-      element_range const range = plan_.range(i);
-      widen(stream_, narrow_.data() + range.first * 2, address(range.first), range.count, where);
-    }
+    auto const reduce = [&] {
+      for_each_range(b, [&](range const& r) {
+        if (values_.narrow) narrow(r, false);
+        reduce_range(r, values_.narrow ? narrow_.data() + r.first : address(r.first), where);
+      });
+    };
+    b.is_range&& shard_ == 0 ? reduce() : comm_.group(reduce, where);
+    if (values_.narrow) for_each_range(b, [&](range const& r) { narrow(r, true); });
   }
   // To all ranks, or each rank's part to it.
-  void reduce_range(element_range const& range, void* data, source_location where) {
-    ncclDataType_t const type = values_.narrow ? ncclBfloat16 : nccl_type(values_.type);
+  void reduce_range(range const& r, void* data, source_location where) {
+    constexpr ncclDataType_t types[] = {ncclFloat32, ncclFloat16, ncclBfloat16, ncclFloat64};
+    ncclDataType_t const type =
+        values_.narrow ? ncclBfloat16 : types[static_cast<unsigned>(values_.type)];
     ncclRedOp_t const op = values_.sum ? ncclSum : ncclAvg;
-    std::size_t const end = range.first + range.count;
-    for (std::size_t at = range.first; at < end;) {
+    auto* from = static_cast<unsigned char*>(data);
+    std::size_t const end = r.first + r.count;
+    for (std::size_t at = r.first, n = 0; at < end; at += n) {
       std::size_t const root = shard_ == 0 ? 0 : at / shard_;
-      std::size_t const next = shard_ == 0 || (root + 1) * shard_ > end ? end : (root + 1) * shard_;
-      std::size_t const n = next - at;
-      auto* const from =
-          static_cast<unsigned char*>(data) + (at - range.first) * size_of_nccl(type);
-      collective_call const about{0,
-                                  n,
-                                  n * size_of_nccl(type),
-                                  shard_ == 0 ? collective::all_reduce : collective::reduce,
-                                  static_cast<std::uint8_t>(type),
-                                  static_cast<std::uint8_t>(op),
-                                  0,
-                                  static_cast<std::int32_t>(root)};
-      comm_.run(
-          stream_, about,
-          [&](ncclComm_t comm, cudaStream_t s) {
-            return shard_ == 0 ? ncclAllReduce(from, from, n, type, op, comm, s)
-                               : ncclReduce(from, from, n, type, op, about.root, comm, s);
-          },
-          shard_ == 0 ? "ncclAllReduce" : "ncclReduce", where);
-      at = next;
+      std::size_t const next = shard_ == 0 ? end : (root + 1) * shard_;
+      n = (next < end ? next : end) - at;
+      std::size_t const bytes = n * size_of_nccl(type);
+      collective_call about{};
+      about.count = n;
+      about.bytes = bytes;
+      about.operation = shard_ == 0 ? collective::all_reduce : collective::reduce;
+      about.type = static_cast<std::uint8_t>(type);
+      about.reduction = static_cast<std::uint8_t>(op);
+      about.root = static_cast<std::int32_t>(root);
+      auto const call = [&](ncclComm_t comm, cudaStream_t s) {
+        return shard_ == 0 ? ncclAllReduce(from, from, n, type, op, comm, s)
+                           : ncclReduce(from, from, n, type, op, about.root, comm, s);
+      };
+      comm_.run(stream_, about, call, shard_ == 0 ? "ncclAllReduce" : "ncclReduce", where);
+      from += bytes;
     }
   }
   // All ranks are in the same step, so that they change the plan in the same one.
   WARPWRIGHT_COLD void learn(source_location where) {
-    array<char> all;
-    if (steps_ == 1) {  // rank 0's order
-      comm_.exchange("the order of the gradients", seen_.begin(),
-                     seen_.size() * sizeof(std::uint32_t), all, where);
-      if (order_.size() != 0) {
-        std::memcpy(order_.begin(), all.begin(), order_.size() * sizeof(std::uint32_t));
+    std::size_t const tuned = steps_ - 1;  // this one, from 1
+    if (tuned == 0) {
+      for_values_of_ranks(comm_, "the order of the gradients", seen_.begin(), seen_.size(), where,
+                          [&](int rank, std::size_t i, std::uint32_t gradient) {
+                            if (rank == 0) order_[i] = gradient;
+                          });
+      settled_ = tuner_.sizes == 1;
+    } else if (tuned == tuner_.steps()) {
+      events_of(steps_).after.synchronize(where);
+      for (std::size_t i = 0; i < tuned; ++i) {
+        tuner_.took(i, seconds(events_of(i + 1).after, events_of(i + 2).after, where));
       }
-      settled_ = values_.bucket_bytes != 0 || order_.empty();
-      use_plan(values_.bucket_bytes != 0 ? values_.bucket_bytes : tuner_.bytes_in(0));
-      return;
+      take_largest(comm_, "the times of steps", tuner_.seconds, tuner_.sizes, where);
+      settled_ = true;
     }
-    std::uint64_t const tuned = steps_ - 1;  // this one, from 1
-    if (tuned < tuner_.steps()) {
-      if (tuner_.bytes_in(tuned) != bucket_bytes_) use_plan(tuner_.bytes_in(tuned));
-      return;
+    if (settled_ || tuned % bucket_tuner::steps_each == 0) {
+      use_plan(settled_ ? tuner_.best() : tuner_.bytes[tuned / bucket_tuner::steps_each]);
     }
-    events_[(steps_ - 1) % remembered_steps].after.synchronize(where);
-    for (std::uint64_t step = 2; step <= steps_; ++step) {
-      float const ms = events_[(step - 1) % remembered_steps].after.milliseconds_since(
-          events_[(step - 2) % remembered_steps].after, where);
-      tuner_.took(step - 2, static_cast<double>(ms) * 1e-3);
-    }
-    double* const mine = tuner_.seconds();
-    comm_.exchange("the times of steps", mine, bucket_tuner::sizes * sizeof(double), all, where);
-    for (int r = 0; r < comm_.ranks(); ++r) {
-      for (std::size_t i = 0; i < bucket_tuner::sizes; ++i) {
-        double other = 0.0;
-        std::memcpy(
-            &other,
-            all.begin() + (static_cast<std::size_t>(r) * bucket_tuner::sizes + i) * sizeof other,
-            sizeof other);
-        if (other > mine[i]) mine[i] = other;
-      }
-    }
-    tuner_.choose();
-    settled_ = true;
-    use_plan(tuner_.bytes_in(tuner_.steps()));
   }
 
   communicator_core& comm_;
   reducer_values values_;
-  array<element_range> ranges_;
+  std::uint64_t epoch_;  // of the group that it is made for
+  array<range> ranges_;  // of the gradients, with what aligns them
   tensor_list gradients_;
   std::size_t elements_ = 0, shard_ = 0;
   stream stream_;  // of the communication
   collective_memory arena_;
-  device_buffer<unsigned char> narrow_;
+  device_buffer<std::uint16_t> narrow_;
   mutex mutex_;
-  bucket_plan plan_;
   bucket_tuner tuner_;
-  array<bucket_state> buckets_;
+  std::size_t bucket_bytes_ = 0, next_ = 0;  // the next bucket to reduce
+  array<bucket> buckets_;
+  array<std::uint32_t> order_, members_;  // as they become ready, and sorted in each bucket
+  array<std::uint32_t> seen_, bucket_of_;
   array<bool> is_ready_;
-  array<std::uint32_t> order_, seen_;  // as planned, and in this step
-  std::size_t next_ = 0;               // bucket to reduce
-  std::size_t bucket_bytes_ = 0;
-  event fork_, join_;
-  array<step_events> events_;
+  event fork_;
+  mutable array<step_events> events_;
   std::uint64_t steps_ = 0;
-  bool settled_ = false;
+  bool settled_ = false, failed_ = false;
 };
 
 }  // namespace detail
