@@ -61,7 +61,7 @@ class sharded_optimizer : detail::noncopyable {
                     gradient_reducer_options const& reducing = {},
                     source_location where = source_location::current())
       : comm_{comm},
-        core_{core_of(comm), values_for(like, reducing, where), pool, stream, like, where},
+        core_{core_of(comm), values_for(like, reducing, where), pool, stream, like, nullptr, where},
         needs_norm_{values_of(with).clip > 0.0F},
         arena_{core_of(comm)},
         norms_{pool, stream, static_cast<std::size_t>(comm.ranks()) + 1, where},

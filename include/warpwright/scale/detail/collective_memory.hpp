@@ -29,12 +29,13 @@ void for_values_of_ranks(communicator_core& comm, char const* name, T const* min
     f(static_cast<int>(k / n), k % n, value);
   }
 }
-/// Replaces each value by the largest of all ranks.
-WARPWRIGHT_COLD inline void take_largest(communicator_core& comm, char const* name, double* values,
-                                         std::size_t n, source_location where) {
-  for_values_of_ranks(comm, name, values, n, where, [values](int, std::size_t i, double other) {
-    if (other > values[i]) values[i] = other;
+/// @return the largest value of all ranks
+WARPWRIGHT_COLD inline double largest_of_ranks(communicator_core& comm, char const* name,
+                                               double mine, source_location where) {
+  for_values_of_ranks(comm, name, &mine, 1, where, [&mine](int, std::size_t, double other) {
+    if (other > mine) mine = other;
   });
+  return mine;
 }
 
 /// Device memory for one kind of collective: of ncclMemAlloc() and registered as a window where the
@@ -80,11 +81,8 @@ class collective_memory : noncopyable {
     });
     static_cast<void>(ncclMemFree(detail::exchange(window_memory_, nullptr)));
   }
-  /// @return whether this is so on any rank
-  [[nodiscard]] bool any(bool mine, source_location where) {
-    double most = mine ? 1.0 : 0.0;
-    take_largest(comm_, "the choice of memory", &most, 1, where);
-    return most > 0.0;
+  [[nodiscard]] double most(double mine, source_location where) {
+    return largest_of_ranks(comm_, "the choice of memory", mine, where);
   }
   /// @return seconds of four collectives, on the slowest rank
   [[nodiscard]] double time(stream_ref stream, function_ref<void(void*)> call,
@@ -100,8 +98,7 @@ class collective_memory : noncopyable {
       double const ms = static_cast<double>(end.milliseconds_since(begin, where));
       if (round > 0 && ms < best) best = ms;  // NCCL connects the ranks in the first one
     }
-    take_largest(comm_, "the times of collectives", &best, 1, where);
-    return best;
+    return most(best, where);
   }
   [[nodiscard]] bool try_window(std::size_t bytes, stream_ref stream,
                                 function_ref<void(void*)> call, source_location where) {
@@ -114,7 +111,7 @@ class collective_memory : noncopyable {
     if (ncclMemAlloc(&window_memory_, whole) != ncclSuccess) window_memory_ = nullptr;
     static_cast<void>(cudaGetLastError());
     double plain = 0.0;
-    if (!any(window_memory_ == nullptr, where)) {
+    if (most(window_memory_ == nullptr ? 1.0 : 0.0, where) <= 0.0) {
       clear(window_memory_, whole, stream, where);
       plain = time(stream, call, where);
       ncclResult_t registered = ncclInternalError;
@@ -127,7 +124,8 @@ class collective_memory : noncopyable {
       comm_.check(where);
       // Some systems have no such windows: there is none then, and no failure.
       bool const has = registered == ncclSuccess && window_ != nullptr;
-      if (!any(!has, where) && time(stream, call, where) < 0.97 * plain) return true;
+      if (most(has ? 0.0 : 1.0, where) <= 0.0 && time(stream, call, where) < 0.97 * plain)
+        return true;
     }
     forget();
     return false;
