@@ -60,58 +60,39 @@ struct index_permutation {
 ///
 /// Setters return a changed copy. **Threads:** a value. **Cost:** no memory; some 20 ns an index.
 class sharded_indices {
+  using self = sharded_indices;
+
  public:
-  /// @param count  of the items, at most 2^63
-  /// @throws std::invalid_argument  for more
-  explicit constexpr sharded_indices(std::uint64_t count,
-                                     source_location where = source_location::current())
-      : permutation_{count <= max_count ? count : 0} {
-    if (count > max_count) {
-      detail::throw_invalid_argument(detail::text{"sharded_indices: "} + count +
-                                         " items, above the maximum of 2^63; give fewer",
-                                     where);
-    }
-  }
+  /// @param count  of the items
+  /// @pre it is at most 2^63
+  explicit constexpr sharded_indices(std::uint64_t count) noexcept : permutation_{count} {}
 
   /// @param value  the same on all ranks; default: 0
-  [[nodiscard]] constexpr sharded_indices seed(std::uint64_t value) const noexcept {
-    return with(&sharded_indices::seed_, value);
-  }
+  constexpr self seed(std::uint64_t value) const noexcept { return with(&self::seed_, value); }
   /// @param value  each epoch has an order of its own; default: 0
-  [[nodiscard]] constexpr sharded_indices epoch(std::uint64_t value) const noexcept {
-    return with(&sharded_indices::epoch_, value);
-  }
+  constexpr self epoch(std::uint64_t value) const noexcept { return with(&self::epoch_, value); }
   /// @param rank   0 to ranks - 1; default: 0
   /// @param ranks  that the indices are divided among, at least 1; default: 1
   /// @throws std::invalid_argument  for other numbers
-  [[nodiscard]] constexpr sharded_indices part(
-      int rank, int ranks, source_location where = source_location::current()) const {
+  constexpr self part(int rank, int ranks,
+                      source_location where = source_location::current()) const {
     if (rank < 0 || rank >= ranks) {
       detail::throw_invalid_argument(
           detail::text{"sharded_indices: rank "} + rank + " of " + ranks +
               " ranks; give at least 1, and a rank from 0 to one below their number",
           where);
     }
-    return with(&sharded_indices::rank_, static_cast<std::uint64_t>(rank))
-        .with(&sharded_indices::ranks_, static_cast<std::uint64_t>(ranks));
+    return with(&self::rank_, static_cast<std::uint64_t>(rank))
+        .with(&self::ranks_, static_cast<std::uint64_t>(ranks));
   }
   /// Leaves out the last indices, fewer than the ranks, instead of giving others twice.
-  [[nodiscard]] constexpr sharded_indices drop_last(bool on = true) const noexcept {
-    sharded_indices copy = *this;
-    copy.drop_last_ = on;
-    return copy;
-  }
+  constexpr self drop_last(bool on = true) const noexcept { return with(&self::drop_last_, on); }
   /// Does not shuffle, as for an evaluation.
-  [[nodiscard]] constexpr sharded_indices in_order() const noexcept {
-    sharded_indices copy = *this;
-    copy.in_order_ = true;
-    return copy;
-  }
+  constexpr self in_order() const noexcept { return with(&self::in_order_, true); }
   /// Leaves out what has been done already.
   /// @param positions  of the permutation, before it is divided among ranks; default: 0
-  [[nodiscard]] constexpr sharded_indices skip(std::uint64_t positions) const noexcept {
-    return with(&sharded_indices::skipped_,
-                positions < permutation_.n ? positions : permutation_.n);
+  constexpr self skip(std::uint64_t positions) const noexcept {
+    return with(&self::skipped_, positions < permutation_.n ? positions : permutation_.n);
   }
 
   /// @return the number of this rank's indices, the same for all ranks
@@ -151,10 +132,9 @@ class sharded_indices {
   [[nodiscard]] constexpr iterator end() const noexcept { return {this, size()}; }
 
  private:
-  static constexpr std::uint64_t max_count = std::uint64_t{1} << 63U;
-  constexpr sharded_indices with(std::uint64_t sharded_indices::*value,
-                                 std::uint64_t to) const noexcept {
-    sharded_indices copy = *this;
+  template <class T>
+  constexpr self with(T self::*value, T to) const noexcept {
+    self copy = *this;
     copy.*value = to;
     copy.key_ = permutation::hash(copy.epoch_, permutation::hash(copy.seed_));
     return copy;

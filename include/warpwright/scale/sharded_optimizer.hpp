@@ -21,22 +21,6 @@ WARPWRIGHT_BEGIN
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-namespace sharding {
-
-/// What the gradients of the other ranks' parts add to the norm of all.
-struct norm_of_others {
-  double const* norms;  // of each rank's part
-  int rank, ranks;
-  float* norm;
-  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t) const {
-    double sum = 0.0;
-    for (int r = 0; r < ranks; ++r) sum += r == rank ? 0.0 : norms[r] * norms[r];
-    *norm = static_cast<float>(::sqrt(sum));
-  }
-};
-
-}  // namespace sharding
-
 /// An optimizer of train/ with 1/ranks of its state in each rank.
 ///
 /// Parameters and gradients lie in two arrays of its own, in which each rank has a part of the same
@@ -64,7 +48,7 @@ class sharded_optimizer : detail::noncopyable {
         core_{core_of(comm), values_for(like, reducing, where), pool, stream, like, nullptr, where},
         needs_norm_{values_of(with).clip > 0.0F},
         arena_{core_of(comm)},
-        norms_{pool, stream, static_cast<std::size_t>(comm.ranks()) + 1, where},
+        norms_{pool, stream, 2 * static_cast<std::size_t>(comm.ranks()), where},
         workspace_{pool, stream, ew::global_norm_workspace_bytes, where},
         optimizer_{pool, stream, make_part(pool, stream, like, where), with, where} {
     comm_.synchronize(stream, where);
@@ -82,7 +66,7 @@ class sharded_optimizer : detail::noncopyable {
   /// Waits for the gradients, updates this rank's part of the parameters, and gathers all.
   /// @throws as gradient_reducer::finish() and optimizer::step()
   /// **Stream:** ordered on `stream`. **Cost:** a step of 1/ranks of the parameters, and an
-  /// all-gather of them; with clip() or a scaler some small kernels and an all-gather of a number.
+  /// all-gather of them; with clip() or a scaler two small kernels and an all-gather of a number.
   void step(stream_ref stream, source_location where = source_location::current()) {
     begin_step(stream, needs_norm_, where);
     optimizer_.step(stream, part_gradients_, where);
@@ -109,16 +93,13 @@ class sharded_optimizer : detail::noncopyable {
                                            source_location where) {
     detail::reducer_values values = values_of(reducing);
     values.sharded = true;
-    if (values.narrow) {
-      detail::throw_invalid_argument("sharded_optimizer: narrow() is not possible", where);
-    }
     for (tensor const& t : like) {
       values.type = like[0].type;
-      if (t.type == like[0].type) continue;
-      detail::throw_invalid_argument(detail::text{"sharded_optimizer: the tensors '"} +
-                                         like[0].name + "' and '" + t.name +
-                                         "' have different types; give one type",
-                                     where);
+      if (t.type == values.type && !values.narrow) continue;
+      detail::throw_invalid_argument(
+          detail::text{"sharded_optimizer: the tensors '"} + like[0].name + "' and '" + t.name +
+              "' have different types, or narrow() is given; neither is possible",
+          where);
     }
     return values;
   }
@@ -137,12 +118,11 @@ class sharded_optimizer : detail::noncopyable {
     comm_.broadcast(stream, arena_.data(), bytes, 0, where);
     check(cudaMemsetAsync(norms_.data(), 0, norms_.size_bytes(), stream.get()), "cudaMemsetAsync",
           where);
-    // The norm of the other ranks' gradients, as a gradient: so all clip and skip alike.
-    auto* const others = reinterpret_cast<float*>(norms_.data() + comm_.ranks());
     part_.add("part", arena_.data() + offset(), core_.type(), core_.shard(), where);
     part_gradients_.add("part", core_.data() + offset(), core_.type(), core_.shard(), where);
-    part_.add("others", others, 1, where);
-    part_gradients_.add("others", others + 1, 1, where);
+    // The norms of the other ranks' parts, as gradients: so all clip and skip alike.
+    part_.add("others", norms_.data() + comm_.ranks(), comm_.ranks(), where);
+    part_gradients_.add("others", norms_.data(), comm_.ranks(), where);
     return part_;
   }
   [[nodiscard]] std::size_t part_bytes() const noexcept {
@@ -152,25 +132,22 @@ class sharded_optimizer : detail::noncopyable {
     return part_bytes() * static_cast<std::size_t>(comm_.rank());
   }
   template <class T>
-  void norm_of_part(stream_ref stream, source_location where) {
+  void norm_of_part(stream_ref stream, float* norm, source_location where) {
     ew::tensor_list<T const> list;
     list.add(static_cast<T const*>(part_gradients_[0].data), core_.shard(), where);
     ew::global_norm(stream,
                     ew::prepare_workspace(stream, workspace_.data(), workspace_.size(), where),
-                    list, norms_.data() + comm_.rank(), where);
+                    list, norm, where);
   }
   void begin_step(stream_ref stream, bool with_norm, source_location where) {
     core_.finish(stream, where);
     if (!with_norm || core_.shard() == 0) return;
-    if (core_.type() == element_type::float32) norm_of_part<float>(stream, where);
-    if (core_.type() == element_type::float16) norm_of_part<__half>(stream, where);
-    if (core_.type() == element_type::bfloat16) norm_of_part<__nv_bfloat16>(stream, where);
-    double* const norms = norms_.data();
-    comm_.all_gather(stream, norms + comm_.rank(), norms, 1, where);
-    for_each_index(stream, 1,
-                   sharding::norm_of_others{norms, comm_.rank(), comm_.ranks(),
-                                            static_cast<float*>(part_gradients_[1].data)},
-                   where);
+    float* const own = norms_.data() + comm_.rank();
+    if (core_.type() == element_type::float32) norm_of_part<float>(stream, own, where);
+    if (core_.type() == element_type::float16) norm_of_part<__half>(stream, own, where);
+    if (core_.type() == element_type::bfloat16) norm_of_part<__nv_bfloat16>(stream, own, where);
+    comm_.all_gather(stream, own, norms_.data(), 1, where);
+    check(cudaMemsetAsync(own, 0, sizeof *own, stream.get()), "cudaMemsetAsync", where);
   }
   void gather(stream_ref stream, void* data, source_location where) {
     auto* const all = static_cast<unsigned char*>(data);
@@ -181,7 +158,7 @@ class sharded_optimizer : detail::noncopyable {
   detail::reducer_core core_;
   bool needs_norm_;
   detail::collective_memory arena_;
-  device_buffer<double> norms_;  // of each rank's part; two floats
+  device_buffer<float> norms_;  // of each rank's part, and as many zeros
   device_buffer<unsigned char> workspace_;
   tensor_list parameters_, part_, part_gradients_;
   Optimizer optimizer_;
