@@ -55,7 +55,7 @@ struct gradient_reducer_statistics {
   std::size_t buckets = 0;       ///< of a step
   std::size_t bucket_bytes = 0;  ///< at most, of a bucket of several gradients
   bool settled = false;          ///< order and size are found, and stay
-  double exposed_seconds = 0.0;  ///< of the last step known: how long the stream has waited
+  double exposed_seconds = 0.0;  ///< of the last step: how long the stream has waited
   double step_seconds = 0.0;     ///< from the end of the step before to its end
   bool window = false;           ///< NCCL's symmetric memory is used, as it is faster
 };
@@ -91,7 +91,7 @@ class reducer_core : noncopyable {
     auto const aligned = [align](std::size_t n) { return (n + align - 1) / align * align; };
     for (tensor const& t : like) {
       order_.push_back(static_cast<std::uint32_t>(like.size() - 1 - order_.size()));
-      ranges_.push_back({elements_, aligned(t.size)});
+      all_.push_back({{elements_, aligned(t.size)}});
       elements_ += aligned(t.size);
     }
     if (values.sharded) {
@@ -100,8 +100,6 @@ class reducer_core : noncopyable {
       elements_ = shard_ * ranks;
     }
     check_same(like, where);
-    is_ready_.resize(like.size());
-    bucket_of_.resize(like.size());
     settled_ = comm.ranks() == 1;
     use_plan(values.bucket_bytes != 0 ? values.bucket_bytes : std::size_t{25} << 20U);
     // What aligns the gradients is reduced with them, and stays 0. There are no windows of
@@ -138,17 +136,17 @@ class reducer_core : noncopyable {
              source_location where = source_location::current()) {
     unique_lock<mutex> const lock{mutex_};
     refuse_if_failed(where);
-    if (gradient >= is_ready_.size() || is_ready_[gradient]) {
+    if (gradient >= all_.size() || all_[gradient].is_ready) {
       throw_invalid_argument(
-          text{"gradient_reducer::ready: gradient "} + gradient + " of " + is_ready_.size() +
+          text{"gradient_reducer::ready: gradient "} + gradient + " of " + all_.size() +
               " does not exist, or is ready already in this step; finish() begins the next one",
           where);
     }
     failed_ = true;  // if anything throws
-    is_ready_[gradient] = true;
+    all_[gradient].is_ready = true;
     if (steps_ == 0) order_[seen_] = static_cast<std::uint32_t>(gradient);
     ++seen_;
-    bucket& own = buckets_[bucket_of_[gradient]];
+    bucket& own = buckets_[all_[gradient].bucket];
     if (own.stream != nullptr && own.stream != stream.get()) wait_for(own, where);
     own.stream = stream.get();
     // The handle of default streams of threads is that of others, too.
@@ -168,11 +166,11 @@ class reducer_core : noncopyable {
     unique_lock<mutex> const lock{mutex_};
     refuse_if_failed(where);
     failed_ = true;
-    if (seen_ != is_ready_.size()) {
+    if (seen_ != all_.size()) {
       std::size_t missing = 0;
-      while (is_ready_[missing]) ++missing;
+      while (all_[missing].is_ready) ++missing;
       text const problem = text{"gradient_reducer::finish: gradient "} + missing + " of " +
-                           is_ready_.size() + " is not ready (" + (is_ready_.size() - seen_) +
+                           all_.size() + " is not ready (" + (all_.size() - seen_) +
                            " are not): call ready() for each, also for one that is not used";
       comm_.abort(problem);  // the other ranks would wait for it
       throw_invalid_argument(problem, where);
@@ -186,22 +184,17 @@ class reducer_core : noncopyable {
     if (events != nullptr) events->after.record(stream.get(), where);
     if (events != nullptr && !settled_) learn(where);
     seen_ = next_ = 0;
-    for (bool& is_ready : is_ready_) is_ready = false;
+    for (gradient_state& g : all_) g.is_ready = false;
     for (bucket& b : buckets_) b.missing = b.end - b.first;
     failed_ = false;
   }
 
+  /// **Stream:** blocks until the last step has ended.
   WARPWRIGHT_COLD gradient_reducer_statistics statistics() const {
     gradient_reducer_statistics s{steps_, buckets_.size(),    bucket_bytes_, settled_, 0.0,
                                   0.0,    arena_.has_window()};
-    relaxed_capture_mode const relaxed;
-    for (std::uint64_t step = steps_; step > 0 && step + remembered_steps > steps_ + 1; --step) {
-      step_events const& of_step = events_of(step);
-      if (!of_step.after.done()) continue;
-      s.exposed_seconds = seconds(of_step.before, of_step.after);
-      if (step > 1) s.step_seconds = seconds(events_of(step - 1).after, of_step.after);
-      break;
-    }
+    if (steps_ > 0) s.exposed_seconds = seconds(events_of(steps_).before, events_of(steps_).after);
+    if (steps_ > 1) s.step_seconds = seconds(events_of(steps_ - 1).after, events_of(steps_).after);
     return s;
   }
   /// @return what a rank has of the arena, in elements; 0 where all have all
@@ -210,20 +203,24 @@ class reducer_core : noncopyable {
   [[nodiscard]] unsigned char* data() const noexcept { return arena_.data(); }
   /// @return where a gradient is in the arena, in bytes
   [[nodiscard]] std::size_t offset_of(std::size_t gradient) const noexcept {
-    return ranges_[gradient].first * size_of(values_.type);
+    return all_[gradient].place.first * size_of(values_.type);
   }
 
  private:
-  static constexpr std::size_t remembered_steps = 32;
+  static constexpr std::size_t remembered_steps = 4;
   /// A part of the arena, in elements.
   struct range {
     std::size_t first, count;
   };
+  struct gradient_state {
+    range place;  // with what aligns it
+    std::uint32_t bucket = 0;
+    bool is_ready = false;  // in this step
+  };
   struct bucket {
     std::uint32_t first, end = first;  // of members_
     std::uint32_t missing = 0;         // gradients in this step
-    std::uint32_t ranges = 0;
-    cudaStream_t stream = nullptr;  // of its gradients, and not waited for
+    cudaStream_t stream = nullptr;     // of its gradients, and not waited for
   };
   struct step_events {
     timed_event before, after;  // what the stream waits for in finish()
@@ -232,9 +229,10 @@ class reducer_core : noncopyable {
   [[nodiscard]] step_events& events_of(std::uint64_t step) const noexcept {
     return events_[(step - 1) % remembered_steps];
   }
-  static double seconds(timed_event const& from, timed_event const& to,
-                        source_location where = source_location::current()) {
-    return 1e-3 * static_cast<double>(to.milliseconds_since(from, where));
+  static double seconds(timed_event const& from, timed_event const& to) {
+    relaxed_capture_mode const relaxed;
+    to.synchronize();
+    return 1e-3 * static_cast<double>(to.milliseconds_since(from));
   }
   void refuse_if_failed(source_location where) {
     if (!failed_ && epoch_ == comm_.epoch()) return;
@@ -270,29 +268,27 @@ class reducer_core : noncopyable {
     members_.clear();
     std::size_t elements = 0;
     for (std::uint32_t const gradient : order_) {
-      elements += ranges_[gradient].count;
+      gradient_state& g = all_[gradient];
+      elements += g.place.count;
       if (buckets_.empty() || elements > most) {
         buckets_.push_back({static_cast<std::uint32_t>(members_.size())});
-        elements = ranges_[gradient].count;
+        elements = g.place.count;
       }
-      bucket_of_[gradient] = static_cast<std::uint32_t>(buckets_.size() - 1);
+      g.bucket = static_cast<std::uint32_t>(buckets_.size() - 1);
       members_.push_back(gradient);
       ++buckets_.back().end;
       ++buckets_.back().missing;
     }
-    for (bucket& b : buckets_) {
-      sort(members_.begin() + b.first, b.missing);
-      for_each_range(b, [&b](range const&) { ++b.ranges; });
-    }
+    for (bucket& b : buckets_) sort(members_.begin() + b.first, b.missing);
   }
   template <class F>
   void for_each_range(bucket const& b, F const& f) const {
     for (std::uint32_t i = b.first; i < b.end;) {
-      range all = ranges_[members_[i]];
-      while (++i < b.end && ranges_[members_[i]].first == all.first + all.count) {
-        all.count += ranges_[members_[i]].count;
+      range r = all_[members_[i]].place;
+      while (++i < b.end && all_[members_[i]].place.first == r.first + r.count) {
+        r.count += all_[members_[i]].place.count;
       }
-      f(all);
+      f(r);
     }
   }
   // Lets the communication wait for the bucket's stream as it is now.
@@ -310,15 +306,9 @@ class reducer_core : noncopyable {
       });
     };
     void* const from = values_.narrow ? static_cast<void*>(narrow_.data()) : data();
-    auto const reduce = [&] {
-      for_each_range(b, [&](range const& r) { reduce_range(r, from, where); });
-    };
     if (values_.narrow) convert(false);
-    if (b.ranges == 1 && shard_ == 0) {
-      reduce();
-    } else {
-      comm_.group(reduce, where);
-    }
+    auto const reduce = [&](range const& r) { reduce_range(r, from, where); };
+    comm_.group([&] { for_each_range(b, reduce); }, where);
     if (values_.narrow) convert(true);
   }
   // To all ranks, or each rank's part to it.
@@ -357,12 +347,8 @@ class reducer_core : noncopyable {
       settled_ = values_.bucket_bytes != 0;
       use_plan(settled_ ? bucket_bytes_ : mib[0] << 20U);
     } else if (steps_ % 3 == 1) {  // the first step of a size does not count: NCCL warms up
-      step_events const &last = events_of(steps_), &before = events_of(steps_ - 1);
-      last.after.synchronize(where);
-      double const took[] = {seconds(events_of(steps_ - 2).after, before.after),
-                             seconds(before.after, last.after)};
-      double const least = largest_of_ranks(comm_, "the times of steps",
-                                            took[0] < took[1] ? took[0] : took[1], where);
+      double const mine = seconds(events_of(steps_ - 2).after, events_of(steps_).after);
+      double const least = largest_of_ranks(comm_, "the times of steps", mine, where);
       if (least < best_seconds_) {
         best_seconds_ = least;
         best_bytes_ = bucket_bytes_;
@@ -376,8 +362,8 @@ class reducer_core : noncopyable {
   reducer_values values_;
   converter* convert_;
   std::uint64_t epoch_;  // of the group that it is made for
-  array<range> ranges_;  // of the gradients, with what aligns them
   tensor_list gradients_;
+  array<gradient_state> all_;
   std::size_t elements_ = 0, shard_ = 0;
   stream stream_;  // of the communication
   collective_memory arena_;
@@ -388,8 +374,6 @@ class reducer_core : noncopyable {
   std::size_t seen_ = 0;  // gradients in this step
   array<bucket> buckets_;
   array<std::uint32_t> order_, members_;  // as they become ready, and sorted in each bucket
-  array<std::uint32_t> bucket_of_;
-  array<bool> is_ready_;
   event fork_;
   mutable array<step_events> events_;
   std::uint64_t steps_ = 0;

@@ -44,7 +44,7 @@ class collective_memory : noncopyable {
  public:
   explicit collective_memory(communicator_core& comm) noexcept : comm_{comm} {}
   WARPWRIGHT_COLD ~collective_memory() {
-    if (window_memory_ == nullptr) return;
+    if (!has_window()) return;
     device_scope const device{comm_.device()};
     relaxed_capture_mode const relaxed;
     discard(wait_for_running_work());  // unlike cudaFree(), ncclMemFree() may not
@@ -57,10 +57,9 @@ class collective_memory : noncopyable {
                                 bool may_be_window, stream_ref stream_of_call,
                                 function_ref<void(void*)> call, source_location where) {
     if (bytes == 0) return;
-    if (!may_be_window || !try_window(bytes, stream_of_call, call, where)) {
-      buffer_ = device_buffer<unsigned char>{pool, stream, bytes, where};
-    }
-    clear(data(), bytes, stream, where);
+    if (may_be_window && comm_.ranks() > 1) try_window(bytes, stream_of_call, call, where);
+    if (!has_window()) buffer_ = device_buffer<unsigned char>{pool, stream, bytes, where};
+    warpwright::check(cudaMemsetAsync(data(), 0, bytes, stream.get()), "cudaMemsetAsync", where);
   }
   [[nodiscard]] unsigned char* data() const noexcept {
     return has_window() ? static_cast<unsigned char*>(window_memory_) : buffer_.data();
@@ -68,9 +67,6 @@ class collective_memory : noncopyable {
   [[nodiscard]] bool has_window() const noexcept { return window_memory_ != nullptr; }
 
  private:
-  static void clear(void* data, std::size_t bytes, stream_ref stream, source_location where) {
-    warpwright::check(cudaMemsetAsync(data, 0, bytes, stream.get()), "cudaMemsetAsync", where);
-  }
 #if WARPWRIGHT_NCCL_WINDOWS
   void forget() noexcept {
     comm_.with_nccl([&](ncclComm_t nccl) {
@@ -81,10 +77,10 @@ class collective_memory : noncopyable {
     });
     static_cast<void>(ncclMemFree(detail::exchange(window_memory_, nullptr)));
   }
-  [[nodiscard]] double most(double mine, source_location where) {
-    return largest_of_ranks(comm_, "the choice of memory", mine, where);
+  [[nodiscard]] bool all(bool mine, source_location where) {
+    return largest_of_ranks(comm_, "the choice of memory", mine ? 0.0 : 1.0, where) <= 0.0;
   }
-  /// @return seconds of four collectives, on the slowest rank
+  /// @return ms of four collectives, on the slowest rank
   [[nodiscard]] double time(stream_ref stream, function_ref<void(void*)> call,
                             source_location where) {
     timed_event begin{where}, end{where};
@@ -98,46 +94,42 @@ class collective_memory : noncopyable {
       double const ms = static_cast<double>(end.milliseconds_since(begin, where));
       if (round > 0 && ms < best) best = ms;  // NCCL connects the ranks in the first one
     }
-    return most(best, where);
+    return largest_of_ranks(comm_, "the times of collectives", best, where);
   }
-  [[nodiscard]] bool try_window(std::size_t bytes, stream_ref stream,
-                                function_ref<void(void*)> call, source_location where) {
+  void try_window(std::size_t bytes, stream_ref stream, function_ref<void(void*)> call,
+                  source_location where) {
     int version = 0;
-    static_cast<void>(ncclGetVersion(&version));
-    if (comm_.ranks() == 1 || version < NCCL_VERSION(2, 27, 0)) return false;
+    if (ncclGetVersion(&version) != ncclSuccess || version < NCCL_VERSION(2, 27, 0)) return;
     scoped_device const device{device_id{comm_.device()}, where};
     constexpr std::size_t granule = NCCL_WIN_REQUIRED_ALIGNMENT;
-    std::size_t const whole = (bytes + granule - 1) / granule * granule;
-    if (ncclMemAlloc(&window_memory_, whole) != ncclSuccess) window_memory_ = nullptr;
-    static_cast<void>(cudaGetLastError());
-    double plain = 0.0;
-    if (most(window_memory_ == nullptr ? 1.0 : 0.0, where) <= 0.0) {
-      clear(window_memory_, whole, stream, where);
-      plain = time(stream, call, where);
-      ncclResult_t registered = ncclInternalError;
+    bytes = (bytes + granule - 1) / granule * granule;
+    if (ncclMemAlloc(&window_memory_, bytes) != ncclSuccess) {
+      window_memory_ = nullptr;
+      static_cast<void>(cudaGetLastError());
+    }
+    if (all(has_window(), where)) {
+      warpwright::check(cudaMemsetAsync(window_memory_, 0, bytes, stream.get()), "cudaMemsetAsync",
+                        where);
+      double const plain = time(stream, call, where);
       epoch_ = comm_.epoch();
       comm_.with_nccl([&](ncclComm_t nccl) {
-        if (nccl == nullptr) return;
-        registered =
-            ncclCommWindowRegister(nccl, window_memory_, whole, &window_, NCCL_WIN_COLL_SYMMETRIC);
+        // Some systems have no such windows: there is none then, and no failure.
+        if (nccl == nullptr || ncclCommWindowRegister(nccl, window_memory_, bytes, &window_,
+                                                      NCCL_WIN_COLL_SYMMETRIC) != ncclSuccess) {
+          window_ = nullptr;
+        }
       });
       comm_.check(where);
-      // Some systems have no such windows: there is none then, and no failure.
-      bool const has = registered == ncclSuccess && window_ != nullptr;
-      if (most(has ? 0.0 : 1.0, where) <= 0.0 && time(stream, call, where) < 0.97 * plain)
-        return true;
+      if (all(window_ != nullptr, where) && time(stream, call, where) < 0.97 * plain) return;
     }
     forget();
-    return false;
   }
 
   ncclWindow_t window_ = nullptr;
   std::uint64_t epoch_ = 0;  // of the group that it is registered with
 #else
   void forget() noexcept {}
-  bool try_window(std::size_t, stream_ref, function_ref<void(void*)>, source_location) {
-    return false;
-  }
+  void try_window(std::size_t, stream_ref, function_ref<void(void*)>, source_location) {}
 #endif
   communicator_core& comm_;
   device_buffer<unsigned char> buffer_;

@@ -17,25 +17,17 @@ WARPWRIGHT_BEGIN
 WARPWRIGHT_INLINE device_group::device_group(std::vector<device_id> const& devices,
                                              device_group_options const& options,
                                              source_location where)
-    : settings_{values_of(options)},
-      scheduler_(devices.size(), settings_.schedule, settings_.streams, settings_.max_pieces) {
-  if (devices.empty() || settings_.streams == 0 || settings_.max_pieces == 0) {
+    : scheduler_{devices.size(), values_of(options)} {
+  detail::device_group_settings const& settings = scheduler_.settings;
+  if (devices.empty() || settings.streams == 0 || settings.max_pieces == 0) {
     detail::throw_invalid_argument(detail::text{"device_group: "} + devices.size() +
-                                       " devices (CUDA_VISIBLE_DEVICES), " + settings_.streams +
-                                       " streams each and " + settings_.max_pieces +
+                                       " devices (CUDA_VISIBLE_DEVICES), " + settings.streams +
+                                       " streams each and " + settings.max_pieces +
                                        " pieces; give at least 1 of each",
                                    where);
   }
-  for (std::size_t i = 1; i < devices.size(); ++i) {
-    for (std::size_t k = 0; k < i; ++k) {
-      if (devices[k] != devices[i]) continue;
-      detail::throw_invalid_argument(detail::text{"device_group: device "} + devices[i].value() +
-                                         " is named twice; name each once",
-                                     where);
-    }
-  }
   detail::relaxed_capture_mode const relaxed{where};
-  for (device_id const device : devices) members_.emplace_back(device, settings_, where);
+  for (device_id const device : devices) members_.emplace_back(device, settings, where);
   for (device_id const from : devices) {
     scoped_device const current{from, where};
     for (device_id const to : devices) {
@@ -63,6 +55,7 @@ WARPWRIGHT_INLINE std::size_t device_group::enqueue(std::size_t device, double i
         detail::text{"device_group: a piece of "} + items + " items; give items above 0", where);
   }
   detail::unique_lock<detail::mutex> lock{lock_};
+  constexpr std::size_t any = detail::device_scheduler::none;
   std::size_t index = any;
   for (;; lock.lock()) {
     reap(where);
@@ -101,7 +94,7 @@ WARPWRIGHT_INLINE void device_group::reap(source_location where) {
   detail::relaxed_capture_mode const relaxed{where};
   for (std::size_t index = 0; index < size(); ++index) {
     member& m = members_[index];
-    for (std::size_t i = 0; i < m.running && i <= settings_.streams;) {
+    for (std::size_t i = 0; i < m.running && i <= scheduler_.settings.streams;) {
       piece& p = m.pieces[i];
       cudaError_t const status = detail::discard(cudaEventQuery(p.end.get()));
       if (status == cudaErrorNotReady && ++i != 0) continue;
@@ -166,23 +159,25 @@ WARPWRIGHT_INLINE std::vector<device_link> device_group::links(std::size_t bytes
       device_buffer<char> const target{to.pool, to.main, bytes, where};
       to.main.synchronize(where);
       timed_event start{where}, end{where};
-      auto const seconds_of = [&](std::size_t size, int copies) {
+      double seconds[3];  // of a copy: the first ones, later ones, and later ones of 4 bytes
+      for (int round = 0; round < 3; ++round) {
+        int const copies = round < 2 ? 4 : 16;
         start.record(from.main, where);
         for (int i = 0; i < copies; ++i) {
           check(cudaMemcpyPeerAsync(target.data(), to.id.value(), source.data(), from.id.value(),
-                                    size, from.main),
+                                    round < 2 ? bytes : 4, from.main),
                 "cudaMemcpyPeerAsync", where);
         }
         end.record(from.main, where);
         end.synchronize(where);
-        return 1e-9 + 1e-3 * static_cast<double>(end.milliseconds_since(start, where)) / copies;
-      };
+        seconds[round] =
+            1e-9 + 1e-3 * static_cast<double>(end.milliseconds_since(start, where)) / copies;
+      }
       int peer = 0;
       check(cudaDeviceCanAccessPeer(&peer, from.id.value(), to.id.value()),
             "cudaDeviceCanAccessPeer", where);
-      seconds_of(bytes, 1);
-      all.push_back({from.id, to.id, peer != 0, static_cast<double>(bytes) / seconds_of(bytes, 4),
-                     seconds_of(4, 16)});
+      all.push_back(
+          {from.id, to.id, peer != 0, static_cast<double>(bytes) / seconds[1], seconds[2]});
     }
   }
   return all;
