@@ -45,7 +45,7 @@ class sharded_optimizer : detail::noncopyable {
                     gradient_reducer_options const& reducing = {},
                     source_location where = source_location::current())
       : comm_{comm},
-        core_{core_of(comm), values_for(like, reducing, where), pool, stream, like, nullptr, where},
+        core_{comm, pool, stream, like, options_for(like, reducing, where), where},
         needs_norm_{values_of(with).clip > 0.0F},
         arena_{core_of(comm)},
         norms_{pool, stream, 2 * static_cast<std::size_t>(comm.ranks()), where},
@@ -88,20 +88,17 @@ class sharded_optimizer : detail::noncopyable {
   [[nodiscard]] gradient_reducer_statistics statistics() const { return core_.statistics(); }
 
  private:
-  static detail::reducer_values values_for(tensor_list const& like,
-                                           gradient_reducer_options const& reducing,
-                                           source_location where) {
-    detail::reducer_values values = values_of(reducing);
-    values.sharded = true;
+  static gradient_reducer_options options_for(tensor_list const& like,
+                                              gradient_reducer_options const& reducing,
+                                              source_location where) {
     for (tensor const& t : like) {
-      values.type = like[0].type;
-      if (t.type == values.type && !values.narrow) continue;
+      if (t.type == like[0].type && !values_of(reducing).narrow) continue;
       detail::throw_invalid_argument(
           detail::text{"sharded_optimizer: the tensors '"} + like[0].name + "' and '" + t.name +
               "' have different types, or narrow() is given; neither is possible",
           where);
     }
-    return values;
+    return reducing.type(like.size() != 0 ? like[0].type : element_type::float32).sharded();
   }
   // Makes the array of parameters. @return this rank's part
   tensor_list const& make_part(memory_pool& pool, stream_ref stream, tensor_list const& like,
@@ -155,7 +152,7 @@ class sharded_optimizer : detail::noncopyable {
   }
 
   communicator& comm_;
-  detail::reducer_core core_;
+  gradient_reducer core_;
   bool needs_norm_;
   detail::collective_memory arena_;
   device_buffer<float> norms_;  // of each rank's part, and as many zeros
