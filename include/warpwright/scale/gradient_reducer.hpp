@@ -192,8 +192,8 @@ class reducer_of_gradients : detail::noncopyable {
   /// Makes the stream wait until all gradients are reduced. The step ends here.
   /// @throws as ready(); std::invalid_argument  naming a gradient that is not ready; the
   ///   communicator fails
-  /// **Stream:** does not block, but for the end of the 1st step and of the one with which the size
-  /// of the buckets is found.
+  /// **Stream:** does not block, but while the size of the buckets is found: for the end of the 1st
+  /// step, the 4th, and so on until the 19th.
   void finish(stream_ref stream, source_location where = source_location::current()) {
     detail::unique_lock<detail::mutex> const lock{mutex_};
     refuse_if_failed(where);
@@ -209,7 +209,6 @@ class reducer_of_gradients : detail::noncopyable {
       detail::throw_invalid_argument(problem, where);
     }
     bool const captures = detail::is_capturing(stream, where);
-    if (!captures && events_.size() < remembered_steps) events_.emplace_back();
     step_events* const events = captures ? nullptr : &events_of(++steps_);
     if (events != nullptr) events->before.record(stream.get(), where);
     fork_.record(stream_.get(), where);
@@ -247,7 +246,6 @@ class reducer_of_gradients : detail::noncopyable {
     for (auto const n : counts) list.add(std::to_string(list.size()), &list, element_type::int8, n);
     return list;
   }
-  static constexpr std::size_t remembered_steps = 4;
   /// A part of the arena, in elements.
   struct range {
     std::size_t first, count;
@@ -267,7 +265,7 @@ class reducer_of_gradients : detail::noncopyable {
   };
 
   [[nodiscard]] step_events& events_of(std::uint64_t step) const noexcept {
-    return events_[(step - 1) % remembered_steps];
+    return events_[step % events_.size()];
   }
   static double seconds(timed_event const& from, timed_event const& to) {
     detail::relaxed_capture_mode const relaxed;
@@ -287,17 +285,14 @@ class reducer_of_gradients : detail::noncopyable {
     auto const mix = [&mine](std::uint64_t value) { mine = (mine ^ value) * 1099511628211U; };
     mix(static_cast<std::uint64_t>(values_.type));
     for (tensor const& t : like) mix(t.size);
-    std::uint64_t first = 0;
-    detail::for_values_of_ranks(
-        comm_, "the gradients' sizes", &mine, 1, where,
-        [&](int rank, std::size_t, std::uint64_t other) {
-          if (rank == 0) first = other;
-          if (other == first) return;
-          detail::throw_communicator_error(
-              detail::text{"gradient_reducer: rank "} + rank +
-                  " has other gradients or options than rank 0: give all the same",
-              where);
-        });
+    auto const all = detail::values_of_ranks(comm_, "the gradients' sizes", &mine, 1, where);
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+      if (all[rank] == all[0]) continue;
+      detail::throw_communicator_error(
+          detail::text{"gradient_reducer: rank "} + rank +
+              " has other gradients or options than rank 0; give all the same, in the same order",
+          where);
+    }
   }
   // Gradients lie in the arena in the order of their numbers, for good. A bucket has those that
   // become ready one after the other: mostly neighbours, which are one range. A gradient larger
@@ -382,11 +377,9 @@ class reducer_of_gradients : detail::noncopyable {
   WARPWRIGHT_COLD void learn(source_location where) {
     constexpr std::size_t sizes = 6, mib[sizes] = {4, 10, 25, 50, 100, 250};
     if (steps_ == 1) {
-      detail::for_values_of_ranks(comm_, "the order of the gradients", order_.begin(),
-                                  order_.size(), where,
-                                  [&](int rank, std::size_t i, std::uint32_t gradient) {
-                                    if (rank == 0) order_[i] = gradient;
-                                  });
+      auto const all = detail::values_of_ranks(comm_, "the order of the gradients", order_.begin(),
+                                               order_.size(), where);
+      for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = all[i];  // rank 0's
       settled_ = values_.bucket_bytes != 0;
       use_plan(settled_ ? bucket_bytes_ : mib[0] << 20U);
     } else if (steps_ % 3 == 1) {  // the first step of a size does not count: NCCL warms up
@@ -417,7 +410,7 @@ class reducer_of_gradients : detail::noncopyable {
   detail::array<bucket> buckets_;
   detail::array<std::uint32_t> order_, members_;  // as they become ready, and sorted in each bucket
   event fork_;
-  mutable detail::array<step_events> events_;
+  mutable detail::array<step_events> events_{4};  // of the last steps
   std::uint64_t steps_ = 0;
   bool settled_ = false, failed_ = false;
 };

@@ -17,24 +17,21 @@ WARPWRIGHT_BEGIN
 
 namespace detail {
 
-/// Calls f(rank, i, value) for the n values of each rank, by way of the hosts.
-template <class T, class F>
-void for_values_of_ranks(communicator_core& comm, char const* name, T const* mine, std::size_t n,
-                         source_location where, F const& f) {
-  array<char> all;
-  comm.exchange(name, mine, n * sizeof(T), all, where);
-  for (std::size_t k = 0; k < all.size() / sizeof(T); ++k) {
-    T value;
-    std::memcpy(&value, all.begin() + k * sizeof value, sizeof value);
-    f(static_cast<int>(k / n), k % n, value);
-  }
+/// @return n values of rank 0, of rank 1 and so on, by way of the hosts
+template <class T>
+array<T> values_of_ranks(communicator_core& comm, char const* name, T const* mine, std::size_t n,
+                         source_location where) {
+  array<char> bytes;
+  comm.exchange(name, mine, n * sizeof(T), bytes, where);
+  array<T> all{bytes.size() / sizeof(T)};
+  if (!bytes.empty()) std::memcpy(all.begin(), bytes.begin(), bytes.size());
+  return all;
 }
-/// @return the largest value of all ranks
 WARPWRIGHT_COLD inline double largest_of_ranks(communicator_core& comm, char const* name,
                                                double mine, source_location where) {
-  for_values_of_ranks(comm, name, &mine, 1, where, [&mine](int, std::size_t, double other) {
+  for (double const other : values_of_ranks(comm, name, &mine, 1, where)) {
     if (other > mine) mine = other;
-  });
+  }
   return mine;
 }
 
