@@ -73,12 +73,8 @@ class device_scheduler {
   void end(std::size_t index, double items, double seconds) noexcept {
     device& d = all_[index];
     d.queued_items = --d.queued == 0 ? 0.0 : d.queued_items - items;
-    if (seconds < 0.0) {
-      d.rest = d.rest > 0.0 ? 2.0 * d.rest : 2.0 * double(all_.size());
-      d.passed_by = 0.0;
-      return;
-    }
-    d.rest = 0.0;
+    d.rest = seconds < 0.0 ? 2.0 * (d.rest + double(all_.size())) : 0.0;
+    if (seconds < 0.0) return;
     d.new_items += items;
     d.new_seconds += seconds;
     if (++d.new_pieces < settings.streams && d.queued != 0) return;
@@ -106,8 +102,8 @@ class device_scheduler {
   struct device {
     double pace = 0.0;  // seconds an item, an exponential mean; 0: unknown
     double new_items = 0.0, new_seconds = 0.0, new_pieces = 0.0;  // those at once are a sample
-    double passed_by = 0.0;  // pieces of others since it got one, or failed
-    double rest = 0.0;       // until it has been passed by so many
+    double passed_by = 0.0;  // pieces of others since it got one
+    double rest = 0.0;       // as it has failed, until it has been passed by so many
     double queued_items = 0.0;
     std::size_t queued = 0, samples = 0;
   };
@@ -216,9 +212,9 @@ class device_group : detail::noncopyable {
       source_location where = source_location::current());
   /// Copies each device's part of a split to its place in one array.
   /// @param stream   the copies are ordered between its earlier and its later work
-  /// @param target   device or page-locked memory, for all items
+  /// @param target   device or page-locked memory, for all items; other memory is slow, and blocks
   /// @param sources  pointers: sources[i] to device i's part, in its memory, ordered on stream(i)
-  /// @throws std::invalid_argument  for pageable memory; cuda_error  when a call fails
+  /// @throws cuda_error  when a call fails
   /// **Stream:** on each stream(i) and `stream`; does not block.
   template <class T, class Sources>
   void gather(stream_ref stream, std::vector<device_part> const& parts, T* target,
@@ -227,10 +223,6 @@ class device_group : detail::noncopyable {
     static_assert(std::is_trivially_copyable<T>::value, "warpwright: gather() copies bytes");
     cudaPointerAttributes memory{};
     check(cudaPointerGetAttributes(&memory, target), "cudaPointerGetAttributes", where);
-    if (memory.type == cudaMemoryTypeUnregistered) {
-      detail::throw_invalid_argument(
-          "device_group: gather() into pageable memory; give device or page-locked memory", where);
-    }
     event ready{where};
     ready.record(stream, where);
     for (device_part const& part : parts) {

@@ -64,20 +64,6 @@ struct gradient_reducer_statistics {
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-namespace narrowing {
-
-struct convert {
-  float* wide;
-  std::uint16_t* narrow;
-  bool back;
-  WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const {
-    if (back) wide[i] = detail::float_from_bfloat16(narrow[i]);
-    if (!back) narrow[i] = detail::bfloat16_from_float(wide[i]);
-  }
-};
-
-}  // namespace narrowing
-
 /// Reduces gradients over the ranks of a communicator while others are still computed: in buckets,
 /// each as soon as the last of its gradients is ready, on a stream of its own.
 ///
@@ -93,9 +79,20 @@ struct convert {
 /// **Stream:** ready() may be called on any stream, and is ordered behind its work so far; nothing
 /// waits for the communication but the stream of finish().
 /// **Capture:** ready() and finish() are legal; nothing is learnt then.
-template <class Convert>
+template <class = void>
 class reducer_of_gradients : detail::noncopyable {
  public:
+  /// Of narrow(), or back.
+  struct convert {
+    float* wide;
+    std::uint16_t* narrow;
+    bool back;
+    WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t i) const {
+      if (back) wide[i] = detail::float_from_bfloat16(narrow[i]);
+      if (!back) narrow[i] = detail::bfloat16_from_float(wide[i]);
+    }
+  };
+
   /// Allocates the gradients, which are 0 at first.
   /// @param counts   elements of each gradient: a container of integers
   /// @throws std::invalid_argument, out_of_memory, cuda_error
@@ -118,7 +115,13 @@ class reducer_of_gradients : detail::noncopyable {
           "float32",
           where);
     }
-    tensor_list const like = list_of(counts);
+    tensor_list like;  // names and shapes
+    if constexpr (std::is_same<Counts, tensor_list>::value) {
+      like.add(counts, where);
+    } else {
+      for (auto const n : counts)
+        like.add(std::to_string(like.size()), this, element_type::int8, n, where);
+    }
     std::size_t const align = 256 / size_of(values_.type);  // NCCL's and the optimizers' fast paths
     auto const aligned = [align](std::size_t n) { return (n + align - 1) / align * align; };
     for (tensor const& t : like) {
@@ -239,13 +242,6 @@ class reducer_of_gradients : detail::noncopyable {
   }
 
  private:
-  static tensor_list list_of(tensor_list const& like) { return like; }
-  template <class Counts>
-  static tensor_list list_of(Counts const& counts) {
-    tensor_list list;  // whose addresses do not matter
-    for (auto const n : counts) list.add(std::to_string(list.size()), &list, element_type::int8, n);
-    return list;
-  }
   /// A part of the arena, in elements.
   struct range {
     std::size_t first, count;
@@ -276,9 +272,7 @@ class reducer_of_gradients : detail::noncopyable {
     if (!failed_ && epoch_ == comm_.epoch()) return;
     comm_.check(where);
     detail::throw_invalid_argument(
-        "gradient_reducer: a step has failed, or it was made before regroup(): make it, or the "
-        "sharded_optimizer, anew",
-        where);
+        "gradient_reducer: a step failed, or it was made before regroup(): make it anew", where);
   }
   WARPWRIGHT_COLD void check_same(tensor_list const& like, source_location where) {
     std::uint64_t mine = values_.bucket_bytes * 4 + (values_.narrow ? 2U : 0U) + values_.sum;
@@ -335,18 +329,18 @@ class reducer_of_gradients : detail::noncopyable {
   }
   void reduce_bucket(bucket const& b, source_location where) {
     if (comm_.ranks() == 1) return;
-    auto const convert = [&](bool back) {
+    auto const convert_all = [&](bool back) {
       for_each_range(b, [&](range const& r) {
-        Convert const kernel{reinterpret_cast<float*>(data()) + r.first, narrow_.data() + r.first,
+        convert const kernel{reinterpret_cast<float*>(data()) + r.first, narrow_.data() + r.first,
                              back};
         for_each_index(stream_, r.count, kernel, where);
       });
     };
     void* const from = values_.narrow ? static_cast<void*>(narrow_.data()) : data();
-    if (values_.narrow) convert(false);
+    if (values_.narrow) convert_all(false);
     auto const reduce = [&](range const& r) { reduce_range(r, from, where); };
     comm_.group([&] { for_each_range(b, reduce); }, where);
-    if (values_.narrow) convert(true);
+    if (values_.narrow) convert_all(true);
   }
   // To all ranks, or each rank's part to it.
   void reduce_range(range const& r, void* arena, source_location where) {
@@ -415,7 +409,7 @@ class reducer_of_gradients : detail::noncopyable {
   bool settled_ = false, failed_ = false;
 };
 
-using gradient_reducer = reducer_of_gradients<narrowing::convert>;
+using gradient_reducer = reducer_of_gradients<>;
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 

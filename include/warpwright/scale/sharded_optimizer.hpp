@@ -46,6 +46,8 @@ class sharded_optimizer : detail::noncopyable {
                     source_location where = source_location::current())
       : comm_{comm},
         core_{comm, pool, stream, like, options_for(like, reducing, where), where},
+        part_bytes_{core_.shard() * size_of(core_.type())},
+        offset_{part_bytes_ * static_cast<std::size_t>(comm.rank())},
         needs_norm_{values_of(with).clip > 0.0F},
         arena_{core_of(comm)},
         norms_{pool, stream, 2 * static_cast<std::size_t>(comm.ranks()), where},
@@ -103,7 +105,7 @@ class sharded_optimizer : detail::noncopyable {
   // Makes the array of parameters. @return this rank's part
   tensor_list const& make_part(memory_pool& pool, stream_ref stream, tensor_list const& like,
                                source_location where) {
-    std::size_t const bytes = part_bytes() * static_cast<std::size_t>(comm_.ranks());
+    std::size_t const bytes = part_bytes_ * static_cast<std::size_t>(comm_.ranks());
     auto const call = [&](void* data) { gather(stream, data, where); };
     arena_.allocate(pool, stream, bytes, true, stream, call, where);
     for (tensor const& t : like) {
@@ -115,18 +117,12 @@ class sharded_optimizer : detail::noncopyable {
     comm_.broadcast(stream, arena_.data(), bytes, 0, where);
     check(cudaMemsetAsync(norms_.data(), 0, norms_.size_bytes(), stream.get()), "cudaMemsetAsync",
           where);
-    part_.add("part", arena_.data() + offset(), core_.type(), core_.shard(), where);
-    part_gradients_.add("part", core_.data() + offset(), core_.type(), core_.shard(), where);
+    part_.add("part", arena_.data() + offset_, core_.type(), core_.shard(), where);
+    part_gradients_.add("part", core_.data() + offset_, core_.type(), core_.shard(), where);
     // The norms of the other ranks' parts, as gradients: so all clip and skip alike.
     part_.add("others", norms_.data() + comm_.ranks(), comm_.ranks(), where);
     part_gradients_.add("others", norms_.data(), comm_.ranks(), where);
     return part_;
-  }
-  [[nodiscard]] std::size_t part_bytes() const noexcept {
-    return core_.shard() * size_of(core_.type());
-  }
-  [[nodiscard]] std::size_t offset() const noexcept {
-    return part_bytes() * static_cast<std::size_t>(comm_.rank());
   }
   template <class T>
   void norm_of_part(stream_ref stream, float* norm, source_location where) {
@@ -148,11 +144,12 @@ class sharded_optimizer : detail::noncopyable {
   }
   void gather(stream_ref stream, void* data, source_location where) {
     auto* const all = static_cast<unsigned char*>(data);
-    comm_.all_gather(stream, all + offset(), all, part_bytes(), where);
+    comm_.all_gather(stream, all + offset_, all, part_bytes_, where);
   }
 
   communicator& comm_;
   gradient_reducer core_;
+  std::size_t part_bytes_, offset_;
   bool needs_norm_;
   detail::collective_memory arena_;
   device_buffer<float> norms_;  // of each rank's part, and as many zeros
