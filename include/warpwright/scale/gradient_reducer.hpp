@@ -212,12 +212,11 @@ class reducer_of_gradients : detail::noncopyable {
       detail::throw_invalid_argument(problem, where);
     }
     bool const captures = detail::is_capturing(stream, where);
-    step_events* const events = captures ? nullptr : &events_of(++steps_);
-    if (events != nullptr) events->before.record(stream.get(), where);
+    if (!captures) event_of(2 * ++steps_).record(stream.get(), where);
     fork_.record(stream_.get(), where);
     stream.wait(fork_, where);
-    if (events != nullptr) events->after.record(stream.get(), where);
-    if (events != nullptr && !settled_) learn(where);
+    if (!captures) event_of(2 * steps_ + 1).record(stream.get(), where);
+    if (!captures && !settled_) learn(where);
     seen_ = next_ = 0;
     for (gradient_state& g : all_) g.is_ready = false;
     for (bucket& b : buckets_) b.missing = b.end - b.first;
@@ -228,8 +227,8 @@ class reducer_of_gradients : detail::noncopyable {
   WARPWRIGHT_COLD gradient_reducer_statistics statistics() const {
     gradient_reducer_statistics s{steps_, buckets_.size(),    bucket_bytes_, settled_, 0.0,
                                   0.0,    arena_.has_window()};
-    if (steps_ > 0) s.exposed_seconds = seconds(events_of(steps_).before, events_of(steps_).after);
-    if (steps_ > 1) s.step_seconds = seconds(events_of(steps_ - 1).after, events_of(steps_).after);
+    if (steps_ > 0) s.exposed_seconds = seconds(2 * steps_);
+    if (steps_ > 1) s.step_seconds = seconds(2 * steps_ - 1);
     return s;
   }
   /// @return what a rank has of the arena, in elements; 0 where all have all
@@ -256,17 +255,17 @@ class reducer_of_gradients : detail::noncopyable {
     std::uint32_t missing = 0;         // gradients in this step
     cudaStream_t stream = nullptr;     // of its gradients, and not waited for
   };
-  struct step_events {
-    timed_event before, after;  // what the stream waits for in finish()
-  };
 
-  [[nodiscard]] step_events& events_of(std::uint64_t step) const noexcept {
-    return events_[step % events_.size()];
+  // Before step k's wait in finish(): 2k, behind it: 2k + 1.
+  [[nodiscard]] timed_event& event_of(std::uint64_t number) const noexcept {
+    return events_[number % events_.size()];
   }
-  static double seconds(timed_event const& from, timed_event const& to) {
+  // Until the end of the last step.
+  [[nodiscard]] double seconds(std::uint64_t begin) const {
     detail::relaxed_capture_mode const relaxed;
-    to.synchronize();
-    return 1e-3 * static_cast<double>(to.milliseconds_since(from));
+    timed_event const& end = event_of(2 * steps_ + 1);
+    end.synchronize();
+    return 1e-3 * static_cast<double>(end.milliseconds_since(event_of(begin)));
   }
   void refuse_if_failed(source_location where) {
     if (!failed_ && epoch_ == comm_.epoch()) return;
@@ -377,8 +376,8 @@ class reducer_of_gradients : detail::noncopyable {
       settled_ = values_.bucket_bytes != 0;
       use_plan(settled_ ? bucket_bytes_ : mib[0] << 20U);
     } else if (steps_ % 3 == 1) {  // the first step of a size does not count: NCCL warms up
-      double const mine = seconds(events_of(steps_ - 2).after, events_of(steps_).after);
-      double const least = detail::largest_of_ranks(comm_, "the times of steps", mine, where);
+      double const least =
+          detail::largest_of_ranks(comm_, "the times of steps", seconds(2 * steps_ - 3), where);
       if (least < best_seconds_) {
         best_seconds_ = least;
         best_bytes_ = bucket_bytes_;
@@ -404,7 +403,7 @@ class reducer_of_gradients : detail::noncopyable {
   detail::array<bucket> buckets_;
   detail::array<std::uint32_t> order_, members_;  // as they become ready, and sorted in each bucket
   event fork_;
-  mutable detail::array<step_events> events_{4};  // of the last steps
+  mutable detail::array<timed_event> events_{8};  // of the last steps
   std::uint64_t steps_ = 0;
   bool settled_ = false, failed_ = false;
 };

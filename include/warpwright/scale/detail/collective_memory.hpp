@@ -10,9 +10,6 @@
 
 #include <cstring>
 
-// ncclCommWindowRegister() is newer.
-#define WARPWRIGHT_NCCL_WINDOWS (NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0))
-
 WARPWRIGHT_BEGIN
 
 namespace detail {
@@ -64,7 +61,7 @@ class collective_memory : noncopyable {
   [[nodiscard]] bool has_window() const noexcept { return window_memory_ != nullptr; }
 
  private:
-#if WARPWRIGHT_NCCL_WINDOWS
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
   void forget() noexcept {
     comm_.with_nccl([&](ncclComm_t nccl) {
       // An aborted communicator has ended its windows.
@@ -74,27 +71,25 @@ class collective_memory : noncopyable {
     });
     static_cast<void>(ncclMemFree(detail::exchange(window_memory_, nullptr)));
   }
-  [[nodiscard]] bool all(bool mine, source_location where) {
-    return largest_of_ranks(comm_, "the choice of memory", mine ? 0.0 : 1.0, where) <= 0.0;
-  }
-  /// @return ms of four collectives, on the slowest rank
-  [[nodiscard]] double time(stream_ref stream, function_ref<void(void*)> call,
-                            source_location where) {
-    timed_event begin{where}, end{where};
-    double best = 1e30;
-    for (int round = 0; round < 6; ++round) {
-      begin.record(stream.get(), where);
-      for (int i = 0; i < 4; ++i) call(window_memory_);
-      end.record(stream.get(), where);
-      end.synchronize(where);
-      comm_.check(where);
-      double const ms = static_cast<double>(end.milliseconds_since(begin, where));
-      if (round > 0 && ms < best) best = ms;  // NCCL connects the ranks in the first one
-    }
-    return largest_of_ranks(comm_, "the times of collectives", best, where);
-  }
   void try_window(std::size_t bytes, stream_ref stream, function_ref<void(void*)> call,
                   source_location where) {
+    auto const all = [&](bool mine) {
+      return largest_of_ranks(comm_, "the choice of memory", mine ? 0.0 : 1.0, where) <= 0.0;
+    };
+    auto const time = [&] {  // of four collectives, on the slowest rank
+      timed_event begin{where}, end{where};
+      double best = 1e30;
+      for (int round = 0; round < 6; ++round) {
+        begin.record(stream.get(), where);
+        for (int i = 0; i < 4; ++i) call(window_memory_);
+        end.record(stream.get(), where);
+        end.synchronize(where);
+        comm_.check(where);
+        double const ms = static_cast<double>(end.milliseconds_since(begin, where));
+        if (round > 0 && ms < best) best = ms;  // NCCL connects the ranks in the first one
+      }
+      return largest_of_ranks(comm_, "the times of collectives", best, where);
+    };
     int version = 0;
     if (ncclGetVersion(&version) != ncclSuccess || version < NCCL_VERSION(2, 27, 0)) return;
     scoped_device const device{device_id{comm_.device()}, where};
@@ -104,10 +99,10 @@ class collective_memory : noncopyable {
       window_memory_ = nullptr;
       static_cast<void>(cudaGetLastError());
     }
-    if (all(has_window(), where)) {
+    if (all(has_window())) {
       warpwright::check(cudaMemsetAsync(window_memory_, 0, bytes, stream.get()), "cudaMemsetAsync",
                         where);
-      double const plain = time(stream, call, where);
+      double const plain = time();
       epoch_ = comm_.epoch();
       comm_.with_nccl([&](ncclComm_t nccl) {
         // Some systems have no such windows: there is none then, and no failure.
@@ -117,7 +112,7 @@ class collective_memory : noncopyable {
         }
       });
       comm_.check(where);
-      if (all(window_ != nullptr, where) && time(stream, call, where) < 0.97 * plain) return;
+      if (all(window_ != nullptr) && time() < 0.97 * plain) return;
     }
     forget();
   }
