@@ -15,10 +15,8 @@
 #include <warpwright/memory/pool.hpp>
 #include <warpwright/stream/stream_pool.hpp>
 
-#include <cstddef>
 #include <deque>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 WARPWRIGHT_BEGIN
@@ -205,7 +203,7 @@ class device_group : detail::noncopyable {
   /// @param f  `void f(device_slot&, std::size_t first, std::size_t count)`: enqueues a part, and
   ///   does not wait, as others follow; called for each device that gets items, in turn
   /// @return the parts, one for each device
-  /// @throws as run(); parts enqueued before have then completed
+  /// @throws as run(); parts enqueued before run on: wait()
   /// **Stream:** ordered on stream(i). Waits only where a device has max_pieces().
   std::vector<device_part> split(
       std::size_t items, detail::function_ref<void(device_slot&, std::size_t, std::size_t)> f,
@@ -223,6 +221,7 @@ class device_group : detail::noncopyable {
     static_assert(std::is_trivially_copyable<T>::value, "warpwright: gather() copies bytes");
     cudaPointerAttributes memory{};
     check(cudaPointerGetAttributes(&memory, target), "cudaPointerGetAttributes", where);
+    bool const is_device = memory.type == cudaMemoryTypeDevice;
     event ready{where};
     ready.record(stream, where);
     for (device_part const& part : parts) {
@@ -233,13 +232,9 @@ class device_group : detail::noncopyable {
       std::size_t const bytes = part.count * elements_per_item * sizeof(T);
       m.main.wait(ready, where);
       T const* const from = sources[part.index];
-      if (memory.type == cudaMemoryTypeDevice) {
-        check(cudaMemcpyPeerAsync(to, memory.device, from, m.id.value(), bytes, m.main),
-              "cudaMemcpyPeerAsync", where);
-      } else {
-        check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, m.main), "cudaMemcpyAsync",
-              where);
-      }
+      check(is_device ? cudaMemcpyPeerAsync(to, memory.device, from, m.id.value(), bytes, m.main)
+                      : cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, m.main),
+            is_device ? "cudaMemcpyPeerAsync" : "cudaMemcpyAsync", where);
       stream.wait(m.main, where);
     }
   }

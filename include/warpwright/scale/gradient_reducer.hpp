@@ -108,11 +108,10 @@ class reducer_of_gradients : detail::noncopyable {
         epoch_{comm_.epoch()},
         stream_{comm.device(), get_stream_priority_range(comm.device(), where).greatest, where},
         arena_{comm_} {
-    if (values_.type > element_type::float64 ||
-        (values_.narrow && values_.type != element_type::float32)) {
+    bool const narrow_other = values_.narrow && values_.type != element_type::float32;
+    if (values_.type > element_type::float64 || narrow_other) {
       detail::throw_invalid_argument(
-          "gradient_reducer: gradients are float32, float16, bfloat16 or float64, with narrow() "
-          "float32",
+          "gradient_reducer: give float32, float16, bfloat16 or float64; with narrow() float32",
           where);
     }
     tensor_list like;  // names and shapes
@@ -146,7 +145,8 @@ class reducer_of_gradients : detail::noncopyable {
         stream_, [&](void* data) { reduce_range(first, data, where); }, where);
     if (values_.narrow) narrow_ = device_buffer<std::uint16_t>{pool, stream, elements_, where};
     for (tensor const& t : like) {
-      gradients_.add(t.name, data() + offset_of(gradients_.size()), values_.type, t.shape, where);
+      std::size_t const offset = all_[gradients_.size()].place.first * size_of(values_.type);
+      gradients_.add(t.name, data() + offset, values_.type, t.shape, where);
     }
     stream.synchronize(where);
   }
@@ -231,14 +231,11 @@ class reducer_of_gradients : detail::noncopyable {
     if (steps_ > 1) s.step_seconds = seconds(2 * steps_ - 1);
     return s;
   }
-  /// @return what a rank has of the arena, in elements; 0 where all have all
+  /// @return what each rank has of sharded() gradients, in elements
   [[nodiscard]] std::size_t shard() const noexcept { return shard_; }
   [[nodiscard]] element_type type() const noexcept { return values_.type; }
+  /// @return where all gradients lie
   [[nodiscard]] unsigned char* data() const noexcept { return arena_.data(); }
-  /// @return where a gradient is in the arena, in bytes
-  [[nodiscard]] std::size_t offset_of(std::size_t gradient) const noexcept {
-    return all_[gradient].place.first * size_of(values_.type);
-  }
 
  private:
   /// A part of the arena, in elements.

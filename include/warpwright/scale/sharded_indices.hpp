@@ -6,7 +6,6 @@
 
 #include <warpwright/core/error.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <iterator>
 

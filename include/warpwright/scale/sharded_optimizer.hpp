@@ -14,9 +14,6 @@
 #include <warpwright/scale/gradient_reducer.hpp>
 #include <warpwright/train/optimizers.hpp>
 
-#include <cstddef>
-#include <string>
-
 WARPWRIGHT_BEGIN
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
@@ -109,7 +106,8 @@ class sharded_optimizer : detail::noncopyable {
     auto const call = [&](void* data) { gather(stream, data, where); };
     arena_.allocate(pool, stream, bytes, true, stream, call, where);
     for (tensor const& t : like) {
-      void* const data = arena_.data() + core_.offset_of(parameters_.size());
+      void* const gradient = gradients()[parameters_.size()].data;
+      auto* const data = arena_.data() + (static_cast<unsigned char*>(gradient) - core_.data());
       parameters_.add(t.name, data, t.type, t.shape, where);
       check(cudaMemcpyAsync(data, t.data, t.bytes(), cudaMemcpyDeviceToDevice, stream.get()),
             "cudaMemcpyAsync", where);

@@ -116,15 +116,9 @@ WARPWRIGHT_INLINE std::vector<device_part> device_group::split(
   reap(where);
   scheduler_.divide(items, parts.data());
   lock.unlock();
-  try {
-    for (device_part const& part : parts) {
-      auto const run_part = [&](device_slot& d) { f(d, part.first, part.count); };
-      if (part.count != 0) enqueue(part.index, static_cast<double>(part.count), run_part, where);
-    }
-  } catch (...) {
-    detail::relaxed_capture_mode const relaxed;
-    for (member const& m : members_) detail::discard(cudaStreamSynchronize(m.main));
-    throw;
+  for (device_part const& part : parts) {
+    auto const run_part = [&](device_slot& d) { f(d, part.first, part.count); };
+    if (part.count != 0) enqueue(part.index, static_cast<double>(part.count), run_part, where);
   }
   return parts;
 }
