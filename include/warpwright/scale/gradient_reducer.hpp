@@ -39,9 +39,7 @@ class gradient_reducer_options
   constexpr self type(element_type type) const { return with(&values::type, type); }
   /// Reduces gradients together up to this size. Default: the size is found in the first steps, of
   /// 4 to 250 MiB; so give one where the first step is captured.
-  constexpr self bucket_bytes(std::size_t bytes) const {
-    return with(&values::bucket_bytes, bytes);
-  }
+  constexpr self bucket_bytes(std::size_t n) const { return with(&values::bucket_bytes, n); }
   /// The sum of the ranks' gradients instead of their mean.
   constexpr self sum(bool on = true) const { return with(&values::sum, on); }
   /// Sends float32 gradients as bfloat16: half the traffic; each value is rounded before the sum,
@@ -271,10 +269,9 @@ class reducer_of_gradients : detail::noncopyable {
         "gradient_reducer: a step failed, or it was made before regroup(): make it anew", where);
   }
   WARPWRIGHT_COLD void check_same(tensor_list const& like, source_location where) {
-    std::uint64_t mine = values_.bucket_bytes * 4 + (values_.narrow ? 2U : 0U) + values_.sum;
-    auto const mix = [&mine](std::uint64_t value) { mine = (mine ^ value) * 1099511628211U; };
-    mix(static_cast<std::uint64_t>(values_.type));
-    for (tensor const& t : like) mix(t.size);
+    std::uint64_t mine = 4 * values_.bucket_bytes + (values_.narrow ? 2U : 0U) + values_.sum;
+    mine = 16 * mine + static_cast<std::uint64_t>(values_.type);
+    for (tensor const& t : like) mine = (mine ^ t.size) * 1099511628211U;
     auto const all = detail::values_of_ranks(comm_, "the gradients' sizes", &mine, 1, where);
     for (std::size_t rank = 1; rank < all.size(); ++rank) {
       if (all[rank] == all[0]) continue;

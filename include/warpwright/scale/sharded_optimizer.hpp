@@ -109,6 +109,7 @@ class sharded_optimizer : detail::noncopyable {
       void* const gradient = gradients()[parameters_.size()].data;
       auto* const data = arena_.data() + (static_cast<unsigned char*>(gradient) - core_.data());
       parameters_.add(t.name, data, t.type, t.shape, where);
+      if (t.size == 0) continue;
       check(cudaMemcpyAsync(data, t.data, t.bytes(), cudaMemcpyDeviceToDevice, stream.get()),
             "cudaMemcpyAsync", where);
     }

@@ -41,7 +41,8 @@ class collective_memory : noncopyable {
     if (!has_window()) return;
     device_scope const device{comm_.device()};
     relaxed_capture_mode const relaxed;
-    discard(wait_for_running_work());  // unlike cudaFree(), ncclMemFree() may not
+    // Unlike cudaFree(), ncclMemFree() may not wait. On a full device the first one fails.
+    if (wait_for_running_work() != cudaSuccess) discard(cudaDeviceSynchronize());
     forget();
   }
 
