@@ -106,11 +106,10 @@ class reducer_of_gradients : detail::noncopyable {
         epoch_{comm_.epoch()},
         stream_{comm.device(), get_stream_priority_range(comm.device(), where).greatest, where},
         arena_{comm_} {
-    bool const narrow_other = values_.narrow && values_.type != element_type::float32;
-    if (values_.type > element_type::float64 || narrow_other) {
+    bool const cannot_narrow = values_.sharded || values_.type != element_type::float32;
+    if (values_.type > element_type::float64 || (values_.narrow && cannot_narrow)) {
       detail::throw_invalid_argument(
-          "gradient_reducer: give float32, float16, bfloat16 or float64; with narrow() float32",
-          where);
+          "gradient_reducer: give a floating type; for narrow() float32, not sharded", where);
     }
     tensor_list like;  // names and shapes
     if constexpr (std::is_same<Counts, tensor_list>::value) {
@@ -131,7 +130,17 @@ class reducer_of_gradients : detail::noncopyable {
       shard_ = aligned((elements_ + ranks - 1) / ranks);
       elements_ = shard_ * ranks;
     }
-    check_same(like, where);
+    std::uint64_t mine = 4 * values_.bucket_bytes + (values_.narrow ? 2U : 0U) + values_.sum;
+    mine = 16 * mine + static_cast<std::uint64_t>(values_.type);
+    for (tensor const& t : like) mine = (mine ^ t.size) * 1099511628211U;
+    auto const all = detail::values_of_ranks(comm_, "the gradients' sizes", &mine, 1, where);
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+      if (all[rank] == all[0]) continue;
+      detail::throw_communicator_error(
+          detail::text{"gradient_reducer: rank "} + rank +
+              " has other gradients or options than rank 0; give all the same, in the same order",
+          where);
+    }
     settled_ = comm.ranks() == 1;
     use_plan(values_.bucket_bytes != 0 ? values_.bucket_bytes : std::size_t{25} << 20U);
     // What aligns the gradients is reduced with them, and stays 0. There are no windows of
@@ -267,19 +276,6 @@ class reducer_of_gradients : detail::noncopyable {
     comm_.check(where);
     detail::throw_invalid_argument(
         "gradient_reducer: a step failed, or it was made before regroup(): make it anew", where);
-  }
-  WARPWRIGHT_COLD void check_same(tensor_list const& like, source_location where) {
-    std::uint64_t mine = 4 * values_.bucket_bytes + (values_.narrow ? 2U : 0U) + values_.sum;
-    mine = 16 * mine + static_cast<std::uint64_t>(values_.type);
-    for (tensor const& t : like) mine = (mine ^ t.size) * 1099511628211U;
-    auto const all = detail::values_of_ranks(comm_, "the gradients' sizes", &mine, 1, where);
-    for (std::size_t rank = 1; rank < all.size(); ++rank) {
-      if (all[rank] == all[0]) continue;
-      detail::throw_communicator_error(
-          detail::text{"gradient_reducer: rank "} + rank +
-              " has other gradients or options than rank 0; give all the same, in the same order",
-          where);
-    }
   }
   // Gradients lie in the arena in the order of their numbers, for good. A bucket has those that
   // become ready one after the other: mostly neighbours, which are one range. A gradient larger

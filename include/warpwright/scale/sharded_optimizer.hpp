@@ -91,11 +91,11 @@ class sharded_optimizer : detail::noncopyable {
                                               gradient_reducer_options const& reducing,
                                               source_location where) {
     for (tensor const& t : like) {
-      if (t.type == like[0].type && !values_of(reducing).narrow) continue;
-      detail::throw_invalid_argument(
-          detail::text{"sharded_optimizer: the tensors '"} + like[0].name + "' and '" + t.name +
-              "' have different types, or narrow() is given; neither is possible",
-          where);
+      if (t.type == like[0].type) continue;
+      detail::throw_invalid_argument(detail::text{"sharded_optimizer: the tensors '"} +
+                                         like[0].name + "' and '" + t.name +
+                                         "' have different types; give one type",
+                                     where);
     }
     return reducing.type(like.size() != 0 ? like[0].type : element_type::float32).sharded();
   }
