@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 #include <warpwright/core/detail/architecture_definitions.hpp>
+#include <warpwright/core/detail/gpu_model_definitions.hpp>
 #include <warpwright/core/detail/container/address_map_definitions.hpp>
 #include <warpwright/core/detail/device/device_definitions.hpp>
 #include <warpwright/core/detail/device/device_id_definitions.hpp>

@@ -2,6 +2,4 @@
 // SPDX-License-Identifier: Apache-2.0
 // What does not include nccl.h, which a program need not have.
 #include <warpwright/scale/detail/device_group_definitions.hpp>
-#include <warpwright/scale/detail/rank_report_definitions.hpp>
-#include <warpwright/scale/detail/store_client_definitions.hpp>
 #include <warpwright/scale/detail/store_server_definitions.hpp>

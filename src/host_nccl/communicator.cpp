@@ -260,7 +260,12 @@ ncclComm_t communicator::make_child(int color, int key, bool blocks) {
   if (aborted_) throw failure{ncclInternalError, "aborted by another thread"};
   children_.push_back(child);
   lock.unlock();
-  child->wait_until_done();
+  try {
+    child->wait_until_done();
+  } catch (...) {
+    child->stop();
+    throw;
+  }
   return add(child);
 }
 

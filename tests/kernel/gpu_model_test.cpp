@@ -199,6 +199,33 @@ TEST_CASE("the constants are what the device reports") {
   ww::testing::reset_host_runtime();
 }
 
+TEST_CASE("products are found by name, and unknown ones refused with the list") {
+  static_assert(ww::gpu_named("rtx4090").multiprocessors == 128, "");
+  static_assert(&ww::gpu_named("h100-sxm") == &ww::gpus::h100_sxm, "");
+  CHECK_THROWS_WITH(ww::gpu_named("H100"),
+                    contains("there is no GPU 'H100' in the table, which has P4, V100 SXM2, T4"));
+  CHECK_THROWS_WITH(ww::gpu_named("H100"), contains("B200, RTX 5090; copy the nearest"));
+}
+
+// As the data sheets have them.
+TEST_CASE("peaks of float32 by multiprocessors and clock") {
+  auto const tflops = [](ww::gpu_model const& gpu) { return gpu.fp32_flops() * 1e-12; };
+  CHECK(tflops(ww::gpus::p4) == Approx(5.5).epsilon(0.02));
+  CHECK(tflops(ww::gpus::v100_sxm) == Approx(15.7).epsilon(0.01));
+  CHECK(tflops(ww::gpus::t4) == Approx(8.1).epsilon(0.01));
+  CHECK(tflops(ww::gpus::a100_80gb) == Approx(19.5).epsilon(0.01));
+  CHECK(tflops(ww::gpus::a10) == Approx(31.2).epsilon(0.01));
+  CHECK(tflops(ww::gpus::orin) == Approx(5.3).epsilon(0.01));
+  CHECK(tflops(ww::gpus::l4) == Approx(30.3).epsilon(0.01));
+  CHECK(tflops(ww::gpus::l40s) == Approx(91.6).epsilon(0.01));
+  CHECK(tflops(ww::gpus::rtx_3090) == Approx(35.6).epsilon(0.01));
+  CHECK(tflops(ww::gpus::rtx_4090) == Approx(82.6).epsilon(0.01));
+  CHECK(tflops(ww::gpus::rtx_5090) == Approx(104.8).epsilon(0.01));
+  CHECK(tflops(ww::gpus::h100_pcie) == Approx(51.2).epsilon(0.01));
+  CHECK(tflops(ww::gpus::h100_sxm) == Approx(66.9).epsilon(0.01));
+  CHECK(tflops(ww::gpus::b200) == Approx(75).epsilon(0.01));
+}
+
 TEST_CASE("a query that fails is reported") {
   ww::testing::scoped_fault_plan const plan{
       ww::testing::fault_plan{}.fail("cudaGetDeviceProperties", 1, cudaErrorUnknown)};

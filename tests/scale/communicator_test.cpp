@@ -10,6 +10,7 @@
 #include <warpwright/scale/rank_watch.hpp>
 
 #include <cstdint>
+#include <memory>
 
 #if WARPWRIGHT_HOST_RUNTIME
 #include <warpwright/testing/fault_plan.hpp>
@@ -25,7 +26,8 @@ using ranks::texts;
 template <class T = float>
 struct rank_setup {
   rank_setup(std::string const& path, int rank, int count,
-             ww::communicator_options const& options = ww::communicator_options{}.deadline(20.0))
+             ww::communicator_options const& options =
+                 ww::communicator_options{}.deadline(ranks::patient(20.0)))
       : comm{ww::rendezvous::file(path, rank, count), options} {
     set(0);
   }
@@ -137,11 +139,15 @@ TEST_CASE("a captured step gives the same as an eager one, replay for replay") {
       }
       text += r.values();
     }
-    return text + watch.to_text();
+    for (ww::collective_record const& c : watch.last()) {
+      text += "#" + std::to_string(c.number) + " " + c.name + " " + std::to_string(c.bytes) +
+              (c.captured ? " captured " : " ");
+    }
+    return text;
   });
   INFO(texts(all));
-  REQUIRE(all[0].has("24 24 #1 all_reduce 64 B"));
-  REQUIRE(all[0].has("#10 all_reduce 32 B (captured)"));
+  REQUIRE(all[0].has("24 24 #1 all_reduce 64 "));
+  REQUIRE(all[0].has("#10 all_reduce 32 captured"));
   REQUIRE(all[1].text.substr(0, 6) == all[0].text.substr(0, 6));
 }
 
@@ -153,7 +159,9 @@ TEST_CASE("a communicator may end before the graphs that have its collectives") 
     rank_setup<> r{files / "a", rank, 2};
     {
       ww::communicator other{ww::rendezvous::file(files / "b", rank, 2)};
-      graph.run(r.stream, [&](ww::stream_ref s) { other.all_reduce(s, r.data.data(), 16); });
+      graph.run(r.stream, [&](ww::stream_ref s) {
+        for (int i = 0; i < 2; ++i) other.all_reduce(s, r.data.data(), 16);
+      });
       other.synchronize(r.stream);
       bool refused = false;
       try {
@@ -170,35 +178,114 @@ TEST_CASE("a communicator may end before the graphs that have its collectives") 
   for (ranks::result const& one : all) REQUIRE(one.text == "0 ");
 }
 
-TEST_CASE("checked() names what differs before anything hangs") {
-  if (!enough(2)) return;
+TEST_CASE("checked() names who differs from most before anything hangs") {
+  if (!enough(3)) return;
   ranks::folder const files;
-  auto const all = ranks::run(2, [&](int rank) {
-    rank_setup<> r{files / "a", rank, 2, ww::communicator_options{}.deadline(10.0).checked()};
+  auto const all = ranks::run(3, [&](int rank) -> std::string {
+    rank_setup<> r{files / "a", rank, 3, ww::communicator_options{}.deadline(10.0).checked()};
     r.comm.all_reduce(r.stream, r.data.data(), 16);
-    r.comm.all_reduce(r.stream, r.data.data(), rank == 0 ? 16U : 8U);
-    return r.values();
+    try {
+      r.comm.all_reduce(r.stream, r.data.data(), rank == 0 ? 8U : 16U);
+    } catch (ww::rank_lost const& lost) {
+      try {
+        r.comm.check();
+      } catch (ww::rank_lost const&) {
+        return lost.what();
+      }
+    }
+    return "nothing thrown";
   });
   INFO(texts(all));
   for (ranks::result const& one : all) {
-    REQUIRE(one.has("rank 1 calls #2 all_reduce 32 B, rank 0 #2 all_reduce 64 B"));
+    REQUIRE(one.has("rank 0 (host "));
+    REQUIRE(one.has("comes to #2 all_reduce 32 B (8 float32, sum, root 0), rank 1 to #2 all_red"));
     REQUIRE(one.seconds < 8.0);
   }
+}
+
+TEST_CASE("what ranks do wrong is named") {
+  if (!enough(2)) return;
+  struct wrong {
+    char const* what;
+    char const* text;  // at both
+  };
+  wrong const w = GENERATE(
+      wrong{"gather", "rank 1 (host"}, wrong{"gather", "comes to barrier(), rank 0 to gather()"},
+      wrong{"bytes", "rank 0 to gather() with another number of bytes"},
+      wrong{"throws in group", "has left a group of collectives by an exception"},
+      wrong{"sends not", "rank 1 (host"}, wrong{"ends", "has ended, and not called #1"});
+  ranks::folder const files;
+  std::string const what{w.what};
+  auto const all = ranks::run(
+      2,
+      [&](int rank) -> std::string {
+        rank_setup<> r{files / "a", rank, 2, ww::communicator_options{}.deadline(2.0)};
+        std::unique_ptr<ww::rank_watch> watch;
+        if (what != "ends") watch = std::make_unique<ww::rank_watch>(r.comm, 1.0);
+        bool const second = rank == 1;
+        if (what == "bytes") second ? void(r.comm.gather(1)) : void(r.comm.gather(1.0));
+        if (what == "gather") second ? r.comm.barrier() : void(r.comm.gather(1));
+        if (what == "ends" && second) return w.text;
+        r.comm.group([&] {
+          if (what == "ends") r.comm.broadcast(r.stream, r.data.data(), 16);
+          if (what == "sends not" && !second) r.comm.receive(r.stream, r.data.data(), 16, 1);
+          if (what == "throws in group" && !second) r.comm.send(r.stream, r.data.data(), 16, 1);
+          if (what == "throws in group" && second) throw std::runtime_error{w.text};
+        });
+        if (what == "sends not" && second) ::kill(::getpid(), SIGSTOP);
+        r.comm.synchronize(r.stream);
+        r.comm.barrier();
+        return "nothing thrown";
+      },
+      [&](std::vector<pid_t> const& pids) {
+        if (what != "sends not") return;
+        siginfo_t information{};
+        ::waitid(P_PID, static_cast<id_t>(pids[0]), &information, WEXITED | WNOWAIT);
+        ::kill(pids[1], SIGCONT);
+      });
+  INFO(w.what << texts(all));
+  for (ranks::result const& one : all) {
+    REQUIRE(one.has(w.text));
+    REQUIRE(one.seconds < 7.0);
+  }
+}
+
+TEST_CASE("who comes too late to a new group is told so") {
+  if (!enough(3)) return;
+  ranks::folder const files;
+  auto const all = ranks::run(3, [&](int rank) {
+    ww::stream const stream;
+    ww::communicator comm{ww::rendezvous::file(files / "a", rank, 3),
+                          ww::communicator_options{}.deadline(1.5)};
+    comm.barrier();
+    if (rank == 0) comm.abort("on purpose");
+    try {
+      for (;; ::usleep(1000)) comm.check();
+    } catch (ww::rank_lost const&) {
+      if (rank == 2) ::usleep(4000000);
+    }
+    comm.regroup();
+    comm.barrier();
+    return std::to_string(comm.ranks());
+  });
+  INFO(texts(all));
+  REQUIRE(all[0].text == "2");
+  REQUIRE(all[1].text == "2");
+  REQUIRE(all[2].has("the others have formed a new group without this rank"));
 }
 
 TEST_CASE("ranks that are left go on, and newcomers join them") {
   if (!enough(3)) return;
   ranks::folder const files;
-  std::string const port =  // the same in all ranks
-      std::to_string(23000 + ww::detail::nonce_of(files / "port") % 5000);
   auto const all = ranks::run(4, [&](int rank) {
     bool const joins = rank == 3;
     ww::stream stream;
     ww::memory_pool pool{ww::current_device()};
     ww::device_buffer<float> data{pool, stream, 4};
     if (joins) ::usleep(200000);
-    auto how = ww::rendezvous::tcp("localhost:" + port, joins ? 0 : rank, 3);
-    ww::communicator comm{joins ? how.joining() : how, ww::communicator_options{}.deadline(10.0)};
+    auto how = ww::rendezvous::file(files / "a", joins ? 0 : rank, 3);
+    ww::communicator comm{joins ? how.joining() : how,
+                          ww::communicator_options{}.deadline(joins ? 1.2 : 10.0)};
     std::string text;
     if (!joins) {
       try {
@@ -211,6 +298,7 @@ TEST_CASE("ranks that are left go on, and newcomers join them") {
         text = "lost " + std::to_string(lost.ranks().at(0)) + ", ";
       }
       for (int i = 0; i < 10000 && comm.newcomers() == 0; ++i) ::usleep(1000);
+      ::usleep(2600000);  // longer than the newcomer waits for an answer
       comm.regroup();
     }
     float one = 1.0F;
@@ -238,7 +326,11 @@ TEST_CASE("a failing call of NCCL or CUDA is reported to all ranks") {
     if (rank == 0) plan = plan.fail(call, 1, static_cast<cudaError_t>(ncclInternalError));
     ww::testing::scoped_fault_plan const installed{plan};
     rank_setup<> r{files / "a", rank, 2, ww::communicator_options{}.deadline(5.0)};
-    for (int i = 0; i < 3; ++i) r.comm.all_reduce(r.stream, r.data.data(), 16);
+    try {
+      for (int i = 0; i < 3; ++i) r.comm.all_reduce(r.stream, r.data.data(), 16);
+    } catch (ww::communicator_error const&) {
+      r.comm.check();  // throws, too
+    }
     return r.values();
   });
   INFO(call << texts(all));

@@ -12,6 +12,8 @@
 #include <warpwright/testing/host_runtime.hpp>
 
 #include <csignal>
+#include <mutex>
+#include <sstream>
 #include <thread>
 
 #include <sys/socket.h>

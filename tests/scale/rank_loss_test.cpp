@@ -170,8 +170,9 @@ TEST_CASE("loss drill") {
   auto const draw = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   for (int i = 0; i < runs;) {
     int const count = ranks::most() < 3 ? 2 : 2 + draw(2);
-    drill const d{static_cast<fate>(draw(7)), static_cast<place>(draw(7)), draw(count), count,
-                  static_cast<unsigned>(draw(3)) * 20000U};
+    drill d{static_cast<fate>(draw(7)), static_cast<place>(draw(7)), draw(count), count,
+            static_cast<unsigned>(draw(3)) * 20000U};
+    if (i == 0) d = {fate::late, place::replay, 1, 2, 0};  // what rank_watch alone notices
     if (!makes_sense(d)) continue;
     INFO("WARPWRIGHT_TEST_SEED=" << seed << ", run " << i);
     run(d);

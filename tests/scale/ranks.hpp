@@ -72,6 +72,12 @@ class folder {
   pid_t owner_;
 };
 
+/// @return a deadline, longer where WARPWRIGHT_TEST_PATIENCE says so, as under compute-sanitizer
+inline double patient(double seconds) {
+  char const* const factor = std::getenv("WARPWRIGHT_TEST_PATIENCE");
+  return factor != nullptr ? seconds * std::atof(factor) : seconds;
+}
+
 /// @return how many ranks the machine has place for: NCCL wants a GPU for each
 inline int most() {
 #if WARPWRIGHT_HOST_RUNTIME
@@ -83,7 +89,7 @@ inline int most() {
 
 template <class F>
 [[noreturn]] void be_rank(int rank, int pipe, F& function) {
-  ::alarm(120);  // no test may hang
+  ::alarm(static_cast<unsigned>(patient(120.0)));  // no test may hang
   double const begin = now();
   std::string text;
   try {

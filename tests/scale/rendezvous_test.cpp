@@ -5,10 +5,14 @@
 #include "scale/ranks.hpp"
 #include "support/sanitized.hpp"
 
+#include <warpwright/scale/rank_watch.hpp>
+
+#include <ctime>
 #include <fstream>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 namespace {
@@ -72,9 +76,13 @@ TEST_CASE("256 processes come together within 2 s") {
     place.rank = rank;
     place.ranks = count;
     place.file = files / "store";
-    socket_handle listener = open_store(place, where);
     store_server* server = nullptr;
-    if (rank == 0) server = new store_server{std::move(listener), count, nonce_of(""), 20.0, where};
+    if (rank == 0) {
+      text problem = "";
+      socket_handle listener = listen_on("", place.port, 1, problem);
+      std::ofstream{place.file} << host_name() << " " << place.port << "\n";
+      server = start_store(std::move(listener), place, 20.0, where);
+    }
     no_events events;
     bool same = false;
     {
@@ -88,7 +96,7 @@ TEST_CASE("256 processes come together within 2 s") {
       }
       client.leave(nullptr);
     }
-    delete server;
+    end_store(server);
     return same ? "same" : "different";
   });
   double const seconds = ranks::now() - begin;
@@ -237,7 +245,7 @@ TEST_CASE("a port in use is named") {
   REQUIRE(all[0].has("Address already in use"));
 }
 
-TEST_CASE("a stale file is waited over, and gone when all have come") {
+TEST_CASE("a stale file is waited over, and gone in the end") {
   ranks::folder const files;
   std::ofstream{files / "a"} << ww::detail::host_name() << " " << free_port() << "\n";
   auto const all = ranks::run(2, [&](int rank) {
@@ -275,6 +283,29 @@ TEST_CASE("two processes cannot be the same rank") {
   REQUIRE(all[2].has("rank 1 is there already (rank 1 (host "));
 }
 
+TEST_CASE("programs that say nothing keep no place and no descriptor") {
+  int const port = free_port();
+  auto const all = ranks::run(2, [&](int rank) -> std::string {
+    rlimit few{};
+    ::getrlimit(RLIMIT_NOFILE, &few);
+    few.rlim_cur = 40;
+    if (rank == 0) ::setrlimit(RLIMIT_NOFILE, &few);
+    std::vector<ww::detail::socket_handle> silent;
+    ww::detail::text problem = "";
+    std::uint64_t const soon = ww::detail::monotonic_after(1.0);
+    for (int i = 0; rank == 1 && i < 40;) {
+      silent.push_back(ww::detail::connect_to("localhost", port, soon, problem));
+      silent.back().valid() ? ++i : ::usleep(10000);
+    }
+    auto const how = ww::rendezvous::tcp("localhost:" + std::to_string(port), rank, 2);
+    std::string const text = group_of(ww::communicator{how, within(8.0)});
+    return std::clock() < CLOCKS_PER_SEC ? text : "has spun";
+  });
+  INFO(texts(all));
+  REQUIRE(all[0].text == "0 of 2");
+  REQUIRE(all[1].text == "1 of 2");
+}
+
 TEST_CASE("wrong arguments are refused") {
   REQUIRE_THROWS_WITH(ww::rendezvous::tcp("localhost", 0, 1), contains("as host:29500"));
   REQUIRE_THROWS_WITH(ww::rendezvous::tcp("localhost:0", 0, 1), contains("1 to 65535"));
@@ -284,6 +315,11 @@ TEST_CASE("wrong arguments are refused") {
   REQUIRE_THROWS_WITH(ww::rendezvous::file("a", 0, 0), contains("rank 0 of 0"));
   REQUIRE_THROWS_WITH((ww::communicator{ww::rendezvous::file("a", 0, 1), within(0.0)}),
                       contains("the deadline is 0 s"));
+  auto const by = ww::rendezvous::by([](void*, std::size_t) {}, 0, 1).joining();
+  REQUIRE_THROWS_WITH((ww::communicator{by, within(1.0)}), contains("by() cannot join"));
+  ww::communicator comm{ww::rendezvous::tcp("localhost:" + std::to_string(free_port()), 0, 1)};
+  ww::rank_watch const watch{comm};
+  REQUIRE_THROWS_WITH(ww::rank_watch{comm}, contains("has one already"));
 }
 
 }  // namespace

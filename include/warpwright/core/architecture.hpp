@@ -17,6 +17,9 @@ WARPWRIGHT_BEGIN
 ///
 /// `sm_101` and `sm_110` are the same chip, Thor, before and from CUDA 13.
 enum class arch : int {
+  sm_60 = 60,
+  sm_61 = 61,
+  sm_62 = 62,
   sm_70 = 70,
   sm_72 = 72,
   sm_75 = 75,
@@ -40,7 +43,7 @@ enum class arch : int {
 /// differs, and pass that to occupancy(); the library does not guess.
 ///
 /// Sources: CUDA Programming Guide 13, section "Compute Capabilities" (limits and shared memory
-/// steps), guide 11.8 for 7.0 and 7.2, and the toolkit's cuda_occupancy.h (units, barriers).
+/// steps), guide 11.8 for 6.0 to 7.2, and the toolkit's cuda_occupancy.h (units, barriers).
 struct architecture {
   int major = 0;                             ///< compute capability, major
   int minor = 0;                             ///< compute capability, minor
@@ -74,6 +77,7 @@ namespace detail {
 // One bit per possible carve-out, so that each row of the table is one line.
 inline constexpr std::uint16_t carveout_sizes_kib[] = {0,   8,   16,  32,  64, 96,
                                                        100, 132, 164, 196, 228};
+inline constexpr unsigned carveouts_fixed = 0;
 inline constexpr unsigned carveouts_volta = 0x03F;   // 0 8 16 32 64 96
 inline constexpr unsigned carveouts_turing = 0x018;  // 32 64
 inline constexpr unsigned carveouts_100 = 0x05F;     // 0 8 16 32 64 100
@@ -93,6 +97,8 @@ constexpr architecture make_architecture(int major, int minor, int warps, int bl
   a.shared_bytes_per_block_optin = optin_kib * 1024;
   a.reserved_shared_bytes_per_block = major >= 8 ? 1024 : 0;
   a.shared_allocation_unit_bytes = major >= 8 ? 128 : 256;
+  if (major == 6 && minor == 0) a.sub_partitions = 2;
+  if (major == 6 && minor == 2) a.max_registers_per_block = 32768;
   for (unsigned i = 0; i < 11; ++i) {
     if ((carveouts >> i) & 1u) a.carveout_kib[a.carveout_count++] = carveout_sizes_kib[i];
   }
@@ -101,6 +107,9 @@ constexpr architecture make_architecture(int major, int minor, int warps, int bl
 
 inline constexpr architecture architectures[] = {
     //                warps blocks shared optin barriers
+    make_architecture(6, 0, 64, 32, 64, 48, 0, carveouts_fixed),
+    make_architecture(6, 1, 64, 32, 96, 48, 0, carveouts_fixed),
+    make_architecture(6, 2, 64, 32, 64, 48, 0, carveouts_fixed),
     make_architecture(7, 0, 64, 32, 96, 96, 0, carveouts_volta),
     make_architecture(7, 2, 64, 32, 96, 96, 0, carveouts_volta),
     make_architecture(7, 5, 32, 16, 64, 64, 0, carveouts_turing),

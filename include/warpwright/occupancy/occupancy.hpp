@@ -168,14 +168,17 @@ constexpr int allocated_registers_per_warp(architecture const& a, int registers)
   return round_up(registers * a.warp_size, a.register_allocation_unit);
 }
 
+// The launch check rounds the warps up to a multiple of the sub-partitions; of 6.0, which has 2, as
+// if it had 4 as the others of its family.
+inline constexpr int launch_check_warps = 4;
+
 constexpr launch_problem find_launch_problem(architecture const& a, kernel_resources const& k) {
   if (k.threads() > min_of(a.max_threads_per_block, k.max_threads())) {
     return launch_problem::threads_over_limit;
   }
   int const warps = (k.threads() + a.warp_size - 1) / a.warp_size;
   if (k.registers() > a.max_registers_per_thread) return launch_problem::registers_over_limit;
-  // The launch check rounds the warps up to a multiple of the sub-partitions.
-  if (allocated_registers_per_warp(a, k.registers()) * round_up(warps, a.sub_partitions) >
+  if (allocated_registers_per_warp(a, k.registers()) * round_up(warps, launch_check_warps) >
       a.max_registers_per_block) {
     return launch_problem::block_registers_over_limit;
   }
@@ -282,8 +285,8 @@ constexpr int max_registers_per_thread(architecture const& a, kernel_resources c
   if (warps > a.max_warps_per_multiprocessor / blocks) return 0;
   int const share = (warps * blocks + a.sub_partitions - 1) / a.sub_partitions;
   int per_warp = a.registers_per_multiprocessor / a.sub_partitions / share;
-  per_warp = detail::min_of(per_warp,
-                            a.max_registers_per_block / detail::round_up(warps, a.sub_partitions));
+  per_warp = detail::min_of(
+      per_warp, a.max_registers_per_block / detail::round_up(warps, detail::launch_check_warps));
   int const registers =
       per_warp / a.register_allocation_unit * a.register_allocation_unit / a.warp_size;
   return detail::min_of(registers, a.max_registers_per_thread);

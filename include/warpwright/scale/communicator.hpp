@@ -25,9 +25,10 @@ WARPWRIGHT_BEGIN
 
 /// How the ranks of a program find rank 0, which has the store: a value.
 ///
-/// The store is a thread of rank 0's process. Each rank has a TCP connection to it, over which
-/// NCCL's id, a few small values and the news of lost ranks go; it is not encrypted, and whoever
-/// reaches the port and knows the nonce can join.
+/// The store is a thread of rank 0's process, which listens on all addresses of its host, unless it
+/// is at localhost. Each rank has a TCP connection to it, over which NCCL's id, a few small values
+/// and the news of lost ranks go; it is not encrypted, and whoever reaches the port and knows the
+/// nonce can join.
 class rendezvous {
  public:
   /// By the variables of the launcher: torchrun, Open MPI, MPICH's or Slurm's PMI, Slurm. Rank 0 is
@@ -36,12 +37,11 @@ class rendezvous {
   /// from one that the job's number gives. The nonce is the job's number.
   /// @throws communicator_error  if no launcher has set its variables, or half of them
   static rendezvous from_environment(source_location where = source_location::current());
-  /// Rank 0 listens on this address.
   /// @param address  "host:port", of rank 0
   static rendezvous tcp(std::string const& address, int rank, int ranks,
                         source_location where = source_location::current());
   /// Rank 0 listens on any free port and writes its address to a file, which all ranks see, and
-  /// which it removes when all have come. A file of an earlier run is replaced.
+  /// which it removes at its end. A file of an earlier run is replaced.
   static rendezvous file(std::string const& path, int rank, int ranks,
                          source_location where = source_location::current());
   /// Rank 0 listens on any free port, and `broadcast(void* data, std::size_t bytes)` brings its
@@ -61,9 +61,8 @@ class rendezvous {
     copy.place_.nonce = text;
     return copy;
   }
-  /// For a process that joins a running program: its communicator is made when the others call
-  /// regroup(), and gives it its rank. A file must still be there: regroup() in rank 0 does not
-  /// write it again.
+  /// For a process that joins a running program, by tcp() or file(): its communicator is made when
+  /// the others call regroup(), and gives it its rank. It waits as long as the store answers.
   [[nodiscard]] rendezvous joining() const {
     rendezvous copy{*this};
     copy.place_.joins = true;

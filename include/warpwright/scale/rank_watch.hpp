@@ -20,14 +20,12 @@ WARPWRIGHT_BEGIN
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 struct replay_mark {
-  unsigned long long const* what;
   unsigned long long* counter;
   WARPWRIGHT_HOST_DEVICE void operator()(std::uint64_t) const {
 #if defined(__CUDA_ARCH__)
-    atomicAdd(counter, what == nullptr ? 1 : *what);
+    atomicAdd(counter, 1ULL);
 #else
-    __atomic_fetch_add(counter, what == nullptr ? 1 : __atomic_load_n(what, __ATOMIC_RELAXED),
-                       __ATOMIC_RELAXED);
+    __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 #endif
   }
 };
@@ -43,8 +41,8 @@ struct replay_mark {
 /// replays.
 /// @pre the communicator outlives it; one at a time for each
 /// **Threads:** any. **Stream:** none waits.
-/// **Capture:** a collective in a capture gets one kernel behind it, and the first one a kernel
-/// before it, which count in page-locked memory: the watch outlives the graphs' replays.
+/// **Capture:** a collective in a capture gets a kernel before it and one behind it, which count in
+/// page-locked memory: the watch outlives the graphs' replays.
 /// **Cost:** an event for each collective.
 template <class Mark>
 class watch_of_ranks {
@@ -63,13 +61,10 @@ class watch_of_ranks {
   [[nodiscard]] std::vector<collective_record> last(std::size_t most = 4096) const {
     return core_.last(most);
   }
-  /// A line for each. @param most  of the last ones
-  [[nodiscard]] std::string to_text(std::size_t most = 20) const { return core_.to_text(most); }
 
  private:
-  static void mark(stream_ref stream, unsigned long long const* what, unsigned long long* counter,
-                   source_location where) {
-    for_each_index(stream, 1, Mark{what, counter}, where);
+  static void mark(stream_ref stream, unsigned long long* counter, source_location where) {
+    for_each_index(stream, 1, Mark{counter}, where);
   }
   detail::watch_core core_;
 };

@@ -12,7 +12,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void throw_unknown_compute_capability(int majo
                                                                         source_location where) {
   throw_invalid_argument(
       text{"compute capability "} + major + "." + minor +
-          " is not in the table of architectures (7.0 to 12.1): copy the nearest row with "
+          " is not in the table of architectures (6.0 to 12.1): copy the nearest row with "
           "architecture_of(), change what differs, and pass that",
       where);
 }

@@ -63,14 +63,16 @@ class collective_memory : noncopyable {
 
  private:
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+  // While an abort waits for graphs these may still use it: then it stays.
   void forget() noexcept {
     comm_.with_nccl([&](ncclComm_t nccl) {
       // An aborted communicator has ended its windows.
       if (window_ != nullptr && nccl != nullptr && epoch_ == comm_.epoch()) {
         static_cast<void>(ncclCommWindowDeregister(nccl, window_));
       }
+      static_cast<void>(ncclMemFree(window_memory_));
     });
-    static_cast<void>(ncclMemFree(detail::exchange(window_memory_, nullptr)));
+    window_memory_ = nullptr;
   }
   void try_window(std::size_t bytes, stream_ref stream, function_ref<void(void*)> call,
                   source_location where) {

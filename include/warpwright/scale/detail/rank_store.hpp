@@ -8,176 +8,53 @@
 
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
-#include <warpwright/core/detail/system/socket.hpp>
 #include <warpwright/core/detail/thread/thread.hpp>
-#include <warpwright/core/error.hpp>
+#include <warpwright/scale/detail/communicator_error.hpp>
+#include <warpwright/scale/detail/rank_messages.hpp>
+
+#include <cerrno>
+#include <cstdio>
+
+#include <sys/socket.h>
+#include <unistd.h>
 
 WARPWRIGHT_BEGIN
 
 namespace detail {
 
-struct message_kind {
-  enum : std::uint32_t {
-    // of a rank to the store
-    hello = message_magic + 1,  // who it is
-    part,                       // its part of an exchange
-    state,                      // how far it is
-    fail,                       // a text: it cannot go on
-    leave,                      // its communicator ends; a text: by an exception
-    regroup,                    // it is ready for a new group
-    // of the store to a rank
-    accepted,  // the hello is right; the others have not come yet
-    refused,   // a text; for_good: waiting does not help
-    group,     // all have come: its number, size and ranks
-    whole,     // the parts of all ranks
-    beat,      // the store is alive; how many newcomers wait
-    left,      // a rank's communicator has ended in good order; how far it was
-    ask,       // a rank is lost: answer with a state at once
-    lost       // the report, and which ranks are lost
-  };
-};
-
-enum class collective : std::uint8_t {
-  none,
-  all_reduce,
-  reduce_scatter,
-  all_gather,
-  broadcast,
-  reduce,
-  send,
-  receive
-};
-
-/// A collective that a rank has called.
-struct collective_call {
-  std::uint64_t number;  // from 1, of the communicator; 0: none
-  std::uint64_t count;   // elements
-  std::uint64_t bytes;   // of the larger buffer
-  collective operation;
-  std::uint8_t type;       // an ncclDataType_t
-  std::uint8_t reduction;  // an ncclRedOp_t
-  std::uint8_t captured;   // recorded in a graph, where each replay runs it
-  std::int32_t root;       // or the peer
-};
-
-/// How far a rank is.
-struct rank_state {
-  std::uint64_t called;     // the last collective
-  std::uint64_t completed;  // all up to it have completed, as far as is known
-  std::uint64_t replay;     // 1: a replay of a graph is under way
-  std::uint64_t replays;    // that have ended
-  collective_call last;
-  collective_call waits;  // the one behind `completed`; number 0: none
-};
-
-/// A rank's process.
-struct rank_process {
-  std::int32_t rank;
-  std::int32_t pid;
-  char host[56];
-};
-
-struct hello_message {
-  std::uint32_t version;
-  std::int32_t rank, ranks, pid;
-  std::uint64_t nonce;
-  std::uint64_t joins;  // 1: a newcomer, which has no rank yet
-  char host[56];
-};
-
-inline constexpr std::uint64_t milliseconds = 1000000U;  // in ns
-inline constexpr std::uint32_t store_version = 1;
-inline constexpr std::uint64_t no_exchange = 0, for_good = 1;
-inline constexpr std::uint64_t regrouping = ~std::uint64_t{0}, hanging = regrouping - 1;
-
-/// What a client knows of its group, in the message `group` followed by `ranks` rank_process.
-struct group_message {
-  std::uint64_t number;
-  std::int32_t rank, ranks;
+/// How a rank comes to the store.
+struct store_place {
+  std::string host;
+  int port = 0;
+  int ports = 1;                                       // the store listens on one of so many
+  std::string file;                                    // has the address; empty: it is known
+  owned_function<void(void*, std::size_t)> broadcast;  // of rank 0's bytes, instead of either
+  int rank = 0;
+  int ranks = 1;
+  int local_rank = 0;
+  std::string nonce;
+  bool joins = false;
 };
 
 /// The side of rank 0.
-class store_server : noncopyable {
- public:
-  /// Starts to listen. @throws communicator_error
-  store_server(socket_handle&& listener, int ranks, std::uint64_t nonce, double deadline,
-               source_location where);
-  /// Ends when reports and answers have been sent, at the latest after 2 s.
-  ~store_server();
+class store_server;
+/// Starts its thread. @throws communicator_error
+[[nodiscard]] store_server* start_store(socket_handle&& listener, store_place const& place,
+                                        double deadline, source_location where);
+/// Returns when reports and answers have been sent, at the latest after 2 s; or, where others still
+/// need it, after the deadline.
+void end_store(store_server* server) noexcept;
 
- private:
-  struct member {
-    socket_handle socket;
-    message_reader reader;
-    array<char> out;
-    rank_process process{-1, 0, {}};
-    rank_state state{};
-    std::uint64_t last_heard = 0;
-    bool known = false;     // has said who it is
-    bool joined = false;    // is in the group
-    bool newcomer = false;  // waits for the next one
-    bool ended = false;     // has left in good order
-    bool lost = false;
-    bool answered = false;  // to the question of the report
-    bool regroups = false;
-    array<char> part;  // of the exchange under way
-    bool has_part = false;
-    text failure = "";  // what it says of itself
-  };
-
-  void run() noexcept;
-  void serve();
-  void accept_all();
-  void handle(member& m, message_header const& header, char const* payload);
-  void greet(member& m, hello_message const& hello);
-  void refuse(member& m, text const& why, std::uint64_t how = 0);
-  void ended(member& m);
-  void failed(member& m, std::uint64_t in, text const& why);
-  void form_first_group();
-  void form_next_group();
-  void send_group();
-  void finish_exchange();
-  void begin_report(text const& reason);
-  void end_report();
-  void send(member& m, std::uint32_t kind, std::uint64_t value, void const* data,
-            std::size_t bytes);
-  void send_all(std::uint32_t kind, std::uint64_t value, void const* data, std::size_t bytes);
-  void flush(member& m);
-  void check_times();
-  [[nodiscard]] bool idle() const noexcept;
-  [[nodiscard]] text missing_text() const;
-  void find_hanging();
-
-  socket_handle listener_, wake_, wake_end_;
-  int ranks_;
-  std::uint64_t nonce_, deadline_ns_, join_until_;
-  std::uint64_t group_ = 0;      // number; 0: not all have come
-  std::uint64_t exchange_ = 0;   // number of the last that is complete
-  std::uint64_t report_at_ = 0;  // 0: no report is under way
-  std::uint64_t next_beat_ = 0;
-  bool reported_ = false;  // the group is lost
-  bool hangs_ = false;     // the report is of a collective that does not end
-  text reason_ = "";
-  array<member*> members_;
-  thread thread_;
-  atomic<bool> stop_;
-};
-
-inline bool same_call(collective_call const& a, collective_call const& b) noexcept {
-  return a.operation == b.operation && a.count == b.count && a.type == b.type &&
-         a.reduction == b.reduction && a.root == b.root;
+/// The file names the store's address. It may be of an earlier run, and is then replaced by rank 0.
+WARPWRIGHT_COLD inline bool read_store_file(store_place& place) {
+  std::FILE* const file = std::fopen(place.file.c_str(), "re");
+  if (file == nullptr) return false;
+  char host[256] = "";
+  bool const whole = std::fscanf(file, "%255s %d", host, &place.port) == 2;
+  std::fclose(file);
+  place.host = host_name() == host ? "localhost" : host;
+  return whole;
 }
-
-inline std::uint64_t nonce_of(std::string const& text) noexcept {  // FNV-1a
-  std::uint64_t hash = 14695981039346656037U;
-  for (char const c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
-  return hash;
-}
-
-[[nodiscard]] char const* collective_name(collective operation) noexcept;
-[[nodiscard]] text call_text(collective_call const& call);
-[[nodiscard]] text process_text(rank_process const& p);
-[[nodiscard]] text ranks_text(array<int> const& ranks);
 
 /// What a client tells its communicator, from the client's thread.
 class store_events {
@@ -196,74 +73,321 @@ class store_events {
   ~store_events() = default;
 };
 
-/// How a rank comes to the store.
-struct store_place {
-  std::string host;
-  int port = 0;
-  int ports = 1;                                       // the store listens on one of so many
-  std::string file;                                    // has the address; empty: it is known
-  owned_function<void(void*, std::size_t)> broadcast;  // of rank 0's bytes, instead of either
-  int rank = 0;
-  int ranks = 1;
-  int local_rank = 0;
-  std::string nonce;
-  bool joins = false;
-};
-
 /// The side of a rank: a connection and the thread that listens to it.
 class store_client : noncopyable {
  public:
   /// Comes to the store, and waits until all have. @throws communicator_error
-  store_client(store_place const& place, double deadline, source_location where);
-  ~store_client();
+  WARPWRIGHT_COLD store_client(store_place const& place, double deadline, source_location where)
+      : deadline_{deadline} {
+    find_store(place, monotonic_after(deadline), where);
+    message_header header{};
+    char const* payload = nullptr;
+    // Until it says that all have come, or who is missing, the store sends beats.
+    for (bool open = true;;) {
+      while (reader_.next(header, payload)) {
+        last_heard_ = monotonic_nanoseconds();
+        if (header.kind == message_kind::group && read_group(payload, header.bytes)) return;
+        if (header.kind == message_kind::refused) throw_communicator_error(payload, where);
+      }
+      if (!open) throw_communicator_error("rank 0 has ended before all ranks had come", where);
+      if (!wait_for_socket(socket_.get(), false, monotonic_after(deadline + 1.0))) {
+        throw_communicator_error(text{"rank 0 has accepted rank "} + place.rank +
+                                     ", and then not answered within " + deadline + " s",
+                                 where);
+      }
+      open = reader_.fill(socket_.get());
+    }
+  }
+  WARPWRIGHT_COLD ~store_client() {
+    stop_.store(true, memory_order::release);
+    thread_.join();
+    close_when_read(socket_, monotonic_after(0.5));
+  }
 
-  /// @param events  outlives the client. @throws std::bad_alloc, communicator_error
-  void start(store_events& events, source_location where);
+  /// @param events  outlives the client. @throws communicator_error
+  WARPWRIGHT_COLD void start(store_events& events, source_location where) {
+    events_ = &events;
+    int const error = thread_.start<&store_client::run>(*this);
+    if (error != 0) {
+      throw_communicator_error(text{"the communicator's thread: "} + std::strerror(error), where);
+    }
+  }
   /// Waits until all ranks of the group have come here, with a few bytes each.
-  /// @param name  for the report if one does not come
+  /// @param name  for the report, if one does not come or comes with another
   /// @param all   the bytes of all ranks, one behind another, each as many
-  /// @return false: a rank is lost, or the store. Throws nothing else
-  [[nodiscard]] bool exchange(char const* name, void const* mine, std::size_t bytes,
-                              array<char>& all, double seconds);
+  /// @return false: a rank is lost, or the store
+  [[nodiscard]] WARPWRIGHT_COLD bool exchange(char const* name, void const* mine, std::size_t bytes,
+                                              array<char>& all, double seconds) {
+    array<char> part(std::strlen(name) + 1 + bytes);
+    std::memcpy(part.begin(), name, part.size() - bytes);
+    if (bytes != 0) std::memcpy(part.end() - bytes, mine, bytes);
+    std::uint64_t const number = ++exchanges_;
+    static_cast<void>(send(message_kind::part, number, part.begin(), part.size()));
+    text const why = text{"has not come to "} + name + " within " + seconds + " s";
+    // After that the store collects its report.
+    bool const done = wait_or_fail(seconds, 1.5, number, why, [&] {
+      unique_lock<mutex> const lock{mail_mutex_};
+      return mail_number_ == number || lost_.load(memory_order::acquire);
+    });
+    if (!done && !ended()) store_lost("has not answered");
+    unique_lock<mutex> const lock{mail_mutex_};
+    if (mail_number_ != number) return false;
+    all.swap(mail_);
+    return true;
+  }
   /// Reports that this rank cannot go on, or that a collective does not end.
   /// @param hangs  a collective does not end, of whichever rank
-  void fail(text const& why, bool hangs = false) noexcept;
+  WARPWRIGHT_COLD void fail(text const& why, bool hangs = false) noexcept {
+    if (ended()) {
+      if (losing_.exchange(true, memory_order::acq_rel)) return;
+      return lose((why + "; rank 0, which has the store, has ended").c_str(), nullptr, 0);
+    }
+    static_cast<void>(send_text(hangs ? hanging : no_exchange, why));
+  }
   /// Ends the connection in good order. @param exception  the reason, or null
-  void leave(char const* exception) noexcept;
+  WARPWRIGHT_COLD void leave(char const* exception) noexcept {
+    rank_state state{};
+    if (events_ != nullptr) events_->describe(state);
+    static_cast<void>(send(message_kind::leave, state.called, exception,
+                           exception == nullptr ? 0 : std::strlen(exception) + 1));
+  }
   /// Waits for a new group, of those that are left and those that have come.
-  [[nodiscard]] bool regroup(double seconds);
+  /// @return why there is none, or nothing
+  [[nodiscard]] WARPWRIGHT_COLD text regroup(double seconds) {
+    std::uint64_t const before = group_number_.load(memory_order::acquire);
+    static_cast<void>(send(message_kind::regroup, 0, nullptr, 0));
+    auto const is_new = [&] { return group_number_.load(memory_order::acquire) != before; };
+    // Who has not asked for a new group by then is left behind.
+    if (wait_or_fail(seconds, 2.0, regrouping, "", is_new)) return "";
+    unique_lock<mutex> const lock{mail_mutex_};
+    return end_reason_.empty() ? text{"rank 0, which has the store, has not answered"}
+                               : end_reason_;
+  }
 
   [[nodiscard]] int rank() const noexcept { return group_.rank; }
   [[nodiscard]] int ranks() const noexcept { return group_.ranks; }
-  [[nodiscard]] rank_process const& process(int rank) const noexcept {
-    return processes_[static_cast<std::size_t>(rank)];
-  }
   [[nodiscard]] int newcomers() const noexcept { return newcomers_.load(memory_order::relaxed); }
 
  private:
-  void find_store(store_place const& place, std::uint64_t until, source_location where);
-  [[nodiscard]] bool try_store(store_place const& place, int port, std::uint64_t until,
-                               text& problem, source_location where);
-  void read_group(char const* payload, std::size_t bytes);
-  void run() noexcept;
-  void listen();
-  void store_lost(char const* how);
-  void lose(char const* report, std::int32_t const* ranks, std::size_t count) noexcept;
+  [[nodiscard]] bool ended() const noexcept { return store_ended_.load(memory_order::acquire); }
+
+  // @return whether the store there is that of this run; otherwise the problem, of which a later
+  //   attempt may be free
+  [[nodiscard]] WARPWRIGHT_COLD bool try_store(store_place const& place, int port,
+                                               std::uint64_t until, text& problem, text& refusal,
+                                               source_location where) {
+    std::uint64_t const soon = monotonic_after(1.0);
+    std::uint64_t const answer = soon < until ? soon : until;
+    socket_ = connect_to(place.host, port, answer, problem);
+    if (!socket_.valid()) return false;
+    hello_message hello{store_version,
+                        place.ranks,
+                        nonce_of(place.nonce),
+                        place.joins ? 1U : 0U,
+                        {place.rank, ::getpid(), {}}};
+    std::string const name = host_name();
+    std::size_t const most = sizeof hello.process.host - 1;
+    std::memcpy(hello.process.host, name.c_str(), name.size() < most ? name.size() : most);
+    message_header header{message_kind::hello, sizeof hello, 0};
+    char const* payload = nullptr;
+    if (!send_message(socket_.get(), header, &hello, answer)) return false;
+    reader_.clear();
+    for (bool open = true; open && wait_for_socket(socket_.get(), false, answer);) {
+      open = reader_.fill(socket_.get()) && !reader_.broken();
+      if (!reader_.next(header, payload)) continue;
+      if (header.kind == message_kind::accepted) return true;
+      if (header.kind != message_kind::refused || header.bytes == 0) break;
+      if (header.value == for_good) throw_communicator_error(payload, where);
+      refusal = payload;
+      return false;
+    }
+    problem = text{place.host.c_str()} + ":" + port +
+              ": another program listens there, or the store there has ended";
+    return false;
+  }
+  WARPWRIGHT_COLD void find_store(store_place const& place, std::uint64_t until,
+                                  source_location where) {
+    store_place at{place};
+    text problem = "";
+    text refusal = "";  // says more than what comes later
+    bool found_file = place.file.empty();
+    for (std::uint64_t pause = 2 * milliseconds;;) {
+      bool const known = place.file.empty() || read_store_file(at);
+      found_file = found_file || known;
+      for (int port = at.port; known && port < at.port + at.ports; ++port) {
+        if (try_store(at, port, until, problem, refusal, where)) return;
+      }
+      if (monotonic_nanoseconds() + pause >= until) break;
+      sleep_nanoseconds(pause);
+      if (pause < 50 * milliseconds) pause *= 2;
+    }
+    text all = text{"rank "} + place.rank + " of " + place.ranks + " has not found rank 0 within " +
+               deadline_ + " s: ";
+    if (!found_file) {
+      all += text{"there is no file "} + place.file.c_str() +
+             ": rank 0 has not started, or the folder is not shared";
+    } else {
+      all += refusal.empty() ? problem : refusal;
+    }
+    if (found_file && !place.file.empty()) {
+      all += text{" (as "} + place.file.c_str() +
+             " says, perhaps of an earlier run: remove it, or give each run a nonce)";
+    }
+    throw_communicator_error(all, where);
+  }
+
+  // Waits for a condition that the client's thread makes true; after some seconds tells the store
+  // that it is not, and waits a little more.
+  template <class Condition>
+  [[nodiscard]] bool wait_or_fail(double seconds, double more_seconds, std::uint64_t in,
+                                  text const& why, Condition condition) {
+    std::uint64_t until = monotonic_after(seconds);
+    for (bool told = false;;) {
+      std::uint64_t const seen = changed_.count();
+      if (condition()) return true;
+      if (ended()) return false;
+      if (changed_.wait(seen, until)) continue;
+      if (told) return false;
+      static_cast<void>(send_text(in, why));
+      told = true;
+      until = monotonic_after(more_seconds);
+    }
+  }
   [[nodiscard]] bool send(std::uint32_t kind, std::uint64_t value, void const* data,
-                          std::size_t bytes) noexcept;
-  void handle(message_header const& header, char const* payload);
-  void send_state(bool asked) noexcept;
+                          std::size_t bytes) noexcept {
+    if (ended()) return false;
+    unique_lock<mutex> const lock{send_mutex_};
+    return send_message(socket_.get(), {kind, static_cast<std::uint32_t>(bytes), value}, data,
+                        monotonic_after(2.0));
+  }
+  [[nodiscard]] bool send_text(std::uint64_t value, text const& why) noexcept {
+    return send(message_kind::fail, value, why.c_str(), std::strlen(why.c_str()) + 1);
+  }
+  WARPWRIGHT_COLD void send_state(bool asked) noexcept {
+    rank_state state{};
+    events_->describe(state);
+    std::uint64_t const now = monotonic_nanoseconds();
+    bool const same = std::memcmp(&state, &sent_, sizeof state) == 0;
+    auto const quarter = static_cast<std::uint64_t>(deadline_ * 0.25e9);
+    std::uint64_t const period = quarter < 500 * milliseconds ? quarter : 500 * milliseconds;
+    if (!asked && same && now - last_sent_ < period) return;
+    sent_ = state;
+    last_sent_ = now;
+    static_cast<void>(send(message_kind::state, asked ? 1 : 0, &state, sizeof state));
+  }
+
+  WARPWRIGHT_COLD void run() noexcept {
+    try {
+      listen();
+    } catch (...) {
+      store_lost("cannot be heard, as this rank has no memory left");
+    }
+  }
+  WARPWRIGHT_COLD void listen() {
+    while (!stop_.load(memory_order::acquire) && !ended()) {
+      bool const readable = wait_for_socket(socket_.get(), false, monotonic_after(0.02));
+      bool const open = !readable || reader_.fill(socket_.get());
+      message_header header{};
+      char const* payload = nullptr;
+      while (reader_.next(header, payload)) {
+        last_heard_ = monotonic_nanoseconds();
+        handle(header, payload);
+        changed_.notify();
+      }
+      if (!open) {
+        static_cast<void>(::shutdown(socket_.get(), SHUT_RDWR));  // the store waits for it
+        store_lost(rank_0_left_ ? nullptr : "is gone");
+      } else if (static_cast<double>(monotonic_nanoseconds() - last_heard_) > deadline_ * 1e9) {
+        store_lost((text{"has not answered for "} + deadline_ + " s").c_str());
+      }
+      send_state(false);
+      events_->tick();
+    }
+    // The store is not there; what the graph's replays and the collectives do is still watched.
+    while (!stop_.load(memory_order::acquire)) {
+      sleep_nanoseconds(20 * milliseconds);
+      events_->tick();
+    }
+  }
+  WARPWRIGHT_COLD void handle(message_header const& header, char const* payload) {
+    if (header.kind == message_kind::whole) {
+      unique_lock<mutex> const lock{mail_mutex_};
+      mail_.clear();
+      mail_.resize(header.bytes);
+      if (header.bytes != 0) std::memcpy(mail_.begin(), payload, header.bytes);
+      mail_number_ = header.value;
+    } else if (header.kind == message_kind::beat) {
+      newcomers_.store(static_cast<int>(header.value), memory_order::relaxed);
+    } else if (header.kind == message_kind::ask) {
+      send_state(true);
+    } else if (header.kind == message_kind::left) {
+      std::int32_t rank = 0;
+      if (header.bytes >= sizeof rank) std::memcpy(&rank, payload, sizeof rank);
+      rank_0_left_ = rank_0_left_ || rank == 0;
+      events_->left(header.value);
+    } else if (header.kind == message_kind::lost) {
+      std::size_t const text_at = header.value * sizeof(std::int32_t);
+      if (text_at >= header.bytes || losing_.exchange(true, memory_order::acq_rel)) return;
+      array<std::int32_t> ranks(header.value);
+      if (text_at != 0) std::memcpy(ranks.begin(), payload, text_at);
+      lose(payload + text_at, ranks.begin(), ranks.size());
+    } else if (header.kind == message_kind::refused && header.bytes != 0) {
+      store_lost(nullptr, payload);
+    } else if (header.kind == message_kind::group) {
+      static_cast<void>(read_group(payload, header.bytes));
+    }
+  }
+  WARPWRIGHT_COLD bool read_group(char const* payload, std::size_t bytes) {
+    if (bytes < sizeof group_ + sizeof rank_0_) return false;
+    std::memcpy(&group_, payload, sizeof group_);
+    std::memcpy(&rank_0_, payload + sizeof group_, sizeof rank_0_);
+    exchanges_ = mail_number_ = 0;
+    if (events_ != nullptr) events_->begin_group();
+    lost_.store(false, memory_order::release);
+    losing_.store(false, memory_order::release);
+    group_number_.store(group_.number, memory_order::release);
+    return true;
+  }
+  // In this order: who waits here looks at what the communicator knows.
+  WARPWRIGHT_COLD void lose(char const* report, std::int32_t const* ranks,
+                            std::size_t count) noexcept {
+    events_->lost(report, ranks, count);
+    lost_.store(true, memory_order::release);
+    changed_.notify();
+    events_->end_calls();
+  }
+  // @param how  null: it has ended in good order, or, for a reason, this rank's connection
+  WARPWRIGHT_COLD void store_lost(char const* how, char const* reason = nullptr) noexcept {
+    if (store_ended_.exchange(true, memory_order::acq_rel)) return;
+    text report = reason != nullptr ? text{reason}
+                                    : process_text(rank_0_) + ", which has the store, " +
+                                          (how != nullptr ? how : "has ended");
+    {
+      unique_lock<mutex> const lock{mail_mutex_};
+      end_reason_ = report;
+    }
+    if ((how != nullptr || reason != nullptr) && !losing_.exchange(true, memory_order::acq_rel)) {
+      rank_state state{};
+      events_->describe(state);
+      if (state.waits.number != 0) {
+        report += text{"; rank "} + group_.rank + " waits in " + call_text(state.waits);
+      }
+      lose(report.c_str(), reason != nullptr ? &group_.rank : &rank_0_.rank, 1);
+    }
+    changed_.notify();
+  }
 
   socket_handle socket_;
   message_reader reader_;
   double deadline_;
   group_message group_{};
-  array<rank_process> processes_;
+  rank_process rank_0_{};
   store_events* events_ = nullptr;
   mutex send_mutex_;
   event_count changed_;
   mutex mail_mutex_;
   array<char> mail_;  // of the last exchange
+  text end_reason_ = "";
   std::uint64_t mail_number_ = 0;
   std::uint64_t exchanges_ = 0;  // that this rank has begun in the group
   atomic<std::uint64_t> group_number_;
@@ -280,7 +404,5 @@ class store_client : noncopyable {
 WARPWRIGHT_END
 
 #if !WARPWRIGHT_COMPILED
-#include <warpwright/scale/detail/rank_report_definitions.hpp>
-#include <warpwright/scale/detail/store_client_definitions.hpp>
 #include <warpwright/scale/detail/store_server_definitions.hpp>
 #endif

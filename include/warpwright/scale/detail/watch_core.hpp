@@ -4,11 +4,10 @@
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/device/device_scope.hpp>
-#include <warpwright/core/detail/text/string_builder.hpp>
 #include <warpwright/core/event.hpp>
 #include <warpwright/scale/detail/communicator_core.hpp>
 
-#include <string>
+#include <vector>
 
 WARPWRIGHT_BEGIN
 
@@ -25,10 +24,7 @@ namespace detail {
 
 /// Counters that kernels of captured graphs change, in page-locked memory.
 struct replay_counters {
-  static constexpr std::size_t max_captures = 510;
-  unsigned long long expected;  // collectives of the replays that have begun
-  unsigned long long done;
-  unsigned long long collectives[max_captures];  // of each capture
+  unsigned long long begun, ended;  // collectives of replays
 
   // A kernel may write it meanwhile.
   static unsigned long long read(unsigned long long const& counter) noexcept {
@@ -39,9 +35,8 @@ struct replay_counters {
 /// A rank_watch without its kernels.
 class watch_core final : public collective_hook, noncopyable {
  public:
-  /// Records a kernel that adds *what (1: null) to a counter.
-  using mark = void (*)(stream_ref, unsigned long long const* what, unsigned long long* counter,
-                        source_location where);
+  /// Records a kernel that adds 1 to a counter.
+  using mark = void (*)(stream_ref, unsigned long long* counter, source_location where);
 
   WARPWRIGHT_COLD watch_core(communicator_core& comm, double deadline, mark record,
                              source_location where)
@@ -92,35 +87,12 @@ class watch_core final : public collective_hook, noncopyable {
     }
     return all;
   }
-  WARPWRIGHT_COLD std::string to_text(std::size_t most) const {
-    string_builder all;
-    for (collective_record const& r : last(most)) {
-      all += string_builder{"#"} + r.number + " " + r.name + " " + r.bytes + " B" +
-             (r.captured    ? " (captured)"
-              : r.completed ? ""
-                            : " (not completed)") +
-             "\n";
-    }
-    return all;
-  }
-
-  // Before a call: in a capture, each replay says that it begins.
+  // Around each call in a capture, so that each replay counts it.
   WARPWRIGHT_COLD void calls(stream_ref stream, source_location where) override {
-    capture_info const info = get_capture_info(stream, where);
-    if (info.status != cudaStreamCaptureStatusActive || info.id == capture_ ||
-        captures_ == replay_counters::max_captures) {
-      return;
-    }
-    capture_ = info.id;
-    mark_(stream, &replays_->collectives[captures_++], &replays_->expected, where);
+    mark_(stream, &replays_->begun, where);
   }
   void called(stream_ref stream, collective_call const& call, source_location where) override {
-    if (call.captured != 0) {
-      if (get_capture_info(stream, where).id != capture_) return;  // more graphs than places
-      __atomic_fetch_add(&replays_->collectives[captures_ - 1], 1, __ATOMIC_RELAXED);
-      mark_(stream, nullptr, &replays_->done, where);
-      return;
-    }
+    if (call.captured != 0) return mark_(stream, &replays_->ended, where);
     unique_lock<mutex> const lock{mutex_};
     if (free_.empty()) return;  // the next one that has an event stands for it, too
     std::size_t const index = free_.back();
@@ -136,39 +108,25 @@ class watch_core final : public collective_hook, noncopyable {
     for (watched const& w : waiting_) free_.push_back(w.event);
     waiting_.clear();
     completed_.store(0, memory_order::release);
-    replays_->done = replays_->expected;  // no graph is left
-    done_before_ = replays_->done;
+    replays_->ended = replays_->begun;  // no graph is left
+    ended_before_ = replays_->ended;
     told_ = false;
   }
   WARPWRIGHT_COLD void describe(rank_state& state) noexcept override {
-    {
-      unique_lock<mutex> const lock{mutex_};
-      if (!waiting_.empty()) state.completed = waiting_.front().before;
-    }
-    unsigned long long const done = replay_counters::read(replays_->done);
-    state.replays = done - done_before_;
-    state.replay = replay_counters::read(replays_->expected) > done ? 1 : 0;
+    unique_lock<mutex> const lock{mutex_};
+    poll();
+    if (!waiting_.empty()) state.completed = waiting_.front().before;
+    unsigned long long const ended = replay_counters::read(replays_->ended);
+    state.replays = ended - ended_before_;
+    state.replay = replay_counters::read(replays_->begun) > ended ? 1 : 0;
   }
   WARPWRIGHT_COLD double tick() noexcept override {
     unique_lock<mutex> const lock{mutex_};
     std::uint64_t const now = monotonic_nanoseconds();
-    unsigned long long const done = replay_counters::read(replays_->done);
-    bool const replays = replay_counters::read(replays_->expected) > done;
-    if (done != replayed_ || (!replays && waiting_.empty())) progress_ = now;
-    replayed_ = done;
-    {
-      device_scope const device{comm_.device()};
-      relaxed_capture_mode const relaxed;
-      std::size_t ended = 0;
-      for (; ended < waiting_.size(); ++ended) {
-        cudaError_t const status = cudaEventQuery(events_[waiting_[ended].event].get());
-        if (discard(status) == cudaErrorNotReady) break;
-        free_.push_back(waiting_[ended].event);
-        completed_.store(waiting_[ended].number, memory_order::release);
-      }
-      if (ended != 0) progress_ = now;
-      waiting_.remove_front(ended);
-    }
+    unsigned long long const ended = replay_counters::read(replays_->ended);
+    bool const replays = replay_counters::read(replays_->begun) > ended;
+    if (poll() || ended != seen_ended_ || (!replays && waiting_.empty())) progress_ = now;
+    seen_ended_ = ended;
     bool const waits = !waiting_.empty() || replays;
     bool const late = static_cast<double>(now - progress_) >= deadline_ * 1e9;
     if (told_ || !waits || !late || comm_.is_lost()) return 0.0;
@@ -183,18 +141,31 @@ class watch_core final : public collective_hook, noncopyable {
     std::size_t event;
   };
 
+  // @return whether collectives have completed
+  bool poll() noexcept {
+    device_scope const device{comm_.device()};
+    relaxed_capture_mode const relaxed;
+    std::size_t ended = 0;
+    for (; ended < waiting_.size(); ++ended) {
+      cudaError_t const status = cudaEventQuery(events_[waiting_[ended].event].get());
+      if (discard(status) == cudaErrorNotReady) break;
+      free_.push_back(waiting_[ended].event);
+      completed_.store(waiting_[ended].number, memory_order::release);
+    }
+    waiting_.remove_front(ended);
+    return ended != 0;
+  }
+
   communicator_core& comm_;
   double deadline_;
   mark mark_;
   replay_counters* replays_ = nullptr;
-  unsigned long long capture_ = 0;
-  std::size_t captures_ = 0;
   mutable mutex mutex_;
   array<event> events_;
   array<std::size_t> free_;
   array<watched> waiting_;      // in their order; a stream may pass another
   std::uint64_t progress_ = 0;  // when a collective, or one of a replay, last completed
-  unsigned long long replayed_ = 0, done_before_ = 0;
+  unsigned long long seen_ended_ = 0, ended_before_ = 0;
   atomic<std::uint64_t> completed_;
   bool told_ = false;
 };
