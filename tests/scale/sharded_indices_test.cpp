@@ -76,7 +76,6 @@ TEST_CASE("an epoch goes on with other ranks where it was left") {
   }
   CHECK(taken == std::vector<int>(1000, 1));
   CHECK(all.part(3, 8).skip(80)[5] == all.part(3, 8)[15]);
-  CHECK(all.skip(1000).size() == 0);
   CHECK(all.skip(~std::uint64_t{0}).size() == 0);
 }
 
