@@ -1,18 +1,14 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 #include "scale/ranks.hpp"
-#include "support/sanitized.hpp"
 
 #include <warpwright/core/device.hpp>
 #include <warpwright/graph/graph_replay.hpp>
 #include <warpwright/kernel/evaluate.hpp>
 #include <warpwright/scale/gradient_reducer.hpp>
 
-#include <cmath>
-#include <cstring>
-#include <random>
-
 #if WARPWRIGHT_HOST_RUNTIME
+#include <warpwright/testing/fault_plan.hpp>
 #include <warpwright/testing/host_runtime.hpp>
 #endif
 
@@ -31,15 +27,15 @@ struct rank_setup {
       : comm{ww::rendezvous::file(path, rank, count), ww::communicator_options{}.deadline(20.0)},
         reduce{comm, pool, stream, sizes, options} {}
   // Writes (rank + 1) * (gradient + 1) * factor and says that it is ready.
-  void write(ww::stream_ref s, std::size_t gradient, float factor = 1.0F, bool ready = true) {
+  void write(ww::stream_ref s, std::size_t gradient, float factor = 1.0F) {
     ww::tensor const& t = reduce.gradients()[gradient];
     float const value =
         static_cast<float>(comm.rank() + 1) * static_cast<float>(gradient + 1) * factor;
     ew::run(s, ew::out(static_cast<float*>(t.data), t.size) = value);
-    if (ready) reduce.ready(s, gradient);
+    reduce.ready(s, gradient);
   }
-  void step(ww::stream_ref s, float factor = 1.0F) {
-    for (std::size_t i = reduce.gradients().size(); i-- > 0;) write(s, i, factor);
+  void step(ww::stream_ref s) {
+    for (std::size_t i = reduce.gradients().size(); i-- > 0;) write(s, i);
     reduce.finish(s);
   }
   // @return how many elements of all gradients are not `scale` times the gradient's number + 1
@@ -63,21 +59,24 @@ struct rank_setup {
   ww::gradient_reducer reduce;
 };
 
-bool enough(int count) {
-  if (ranks::most() >= count) return true;
-  WARN("left out: " << count << " ranks need as many GPUs");
-  return false;
+// @return what each of two ranks says; nothing where there are not two GPUs
+template <class F>
+std::vector<ranks::result> two(F const& function) {
+  if (ranks::most() >= 2) {
+    ranks::folder const files;
+    return ranks::run(2, [&](int rank) { return function(files / "store", rank); });
+  }
+  WARN("left out: two ranks need as many GPUs");
+  return {};
 }
 
 TEST_CASE("gradients are the mean of the ranks, or their sum, also as bfloat16 and captured") {
-  if (!enough(2)) return;
-  ranks::folder const files;
-  auto const all = ranks::run(2, [&](int rank) {
+  auto const all = two([&](std::string const& path, int rank) {
     std::string text;
     int k = 0;
     for (bool const narrow : {false, true}) {
       for (bool const sum : {false, true}) {
-        rank_setup r{files / "store" + std::to_string(k++), rank, 2,
+        rank_setup r{path + std::to_string(k++), rank, 2,
                      ww::gradient_reducer_options{}.narrow(narrow).sum(sum).bucket_bytes(4096)};
         ww::graph_replay graph{0};
         for (int i = 0; i < 6; ++i) {
@@ -96,69 +95,33 @@ TEST_CASE("gradients are the mean of the ranks, or their sum, also as bfloat16 a
 }
 
 TEST_CASE("the order is learnt in the first step, the size in the next ones") {
-  if (!enough(2)) return;
-  ranks::folder const files;
-  auto const all = ranks::run(2, [&](int rank) -> std::string {
+  auto const all = two([&](std::string const& path, int rank) {
     // 12 MiB: sizes of 4, 10 and 25 MiB are tried.
     std::vector<std::size_t> const sizes(12, std::size_t{1} << 18U);
-    rank_setup r{files / "a", rank, 2, {}, sizes};
-    std::vector<std::size_t> order{3, 1, 0, 2, 11, 10, 9, 8, 4, 5, 6, 7};
-    ww::tensor_list const before{r.reduce.gradients()};
+    rank_setup r{path, rank, 2, {}, sizes};
+    void const* const before = r.reduce.gradients()[7].data;
     std::string text;
-    for (int step = 0; step < 14; ++step) {
-      for (std::size_t const i : order) r.write(r.stream, i);
+    for (bool settled = false; !settled && text.size() < 40;) {
+      for (std::size_t const i : {3U, 1U, 0U, 2U, 11U, 10U, 9U, 8U, 4U, 5U, 6U, 7U}) {
+        r.write(r.stream, i);
+      }
       r.reduce.finish(r.stream);
-      if (r.wrong(1.5F) != 0) return "wrong in step " + std::to_string(step);
+      if (r.wrong(1.5F) != 0) text += "wrong ";
       auto const s = r.reduce.statistics();
-      text += std::to_string(s.buckets) + (s.settled ? "! " : " ");
+      settled = s.settled;
+      text += settled ? "settled" : std::to_string(s.buckets) + " ";
       if (!(s.exposed_seconds >= 0.0 && s.step_seconds >= 0.0)) text += "times?";
     }
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      if (before[i].data != r.reduce.gradients()[i].data) return "a gradient has moved";
-    }
-    std::size_t const end = text.find('!');
-    return text.substr(0, 18) + (end == std::string::npos ? "never"
-                                 : end < 25               ? "settled"
-                                                          : "late");
+    return text + (before == r.reduce.gradients()[7].data ? "" : "a gradient has moved");
   });
   INFO(texts(all));
-  REQUIRE(all[0].text == "3 3 3 2 2 2 1 1 1 settled");
-  REQUIRE(all[1].text == all[0].text);
-}
-
-TEST_CASE("the size of the shortest steps stays, the first step of each apart") {
-  ww::detail::bucket_tuner tuner{std::size_t{1} << 30U};
-  std::vector<std::size_t> sizes;
-  for (std::uint64_t step = 0; step < tuner.steps(); ++step) {
-    if (step % 3 == 0) sizes.push_back(tuner.bytes_in(step));
-    tuner.took(step, step % 3 == 0 ? 0.1 : step / 3 == 2 ? 1.0 : 2.0);
-  }
-  tuner.choose();
-  REQUIRE(sizes.size() == 6);
-  REQUIRE(tuner.bytes_in(tuner.steps()) == sizes[2]);
-}
-
-TEST_CASE("a step with a fixed size is settled behind the first one") {
-  if (!enough(2)) return;
-  ranks::folder const files;
-  auto const all = ranks::run(2, [&](int rank) {
-    rank_setup r{files / "a", rank, 2, ww::gradient_reducer_options{}.bucket_bytes(1 << 20)};
-    r.step(r.stream);
-    auto const s = r.reduce.statistics();
-    return std::to_string(s.buckets) + " " + std::to_string(s.bucket_bytes) + " " +
-           (s.settled ? "settled" : "not");
-  });
-  INFO(texts(all));
-  REQUIRE(all[0].text == "1 1048576 settled");
+  for (ranks::result const& r : all) REQUIRE(r.text == "3 3 3 2 2 2 1 1 1 settled");
 }
 
 TEST_CASE("gradients may become ready on several streams") {
-  if (!enough(2)) return;
-  ranks::folder const files;
-  auto const all = ranks::run(2, [&](int rank) -> std::string {
-    rank_setup r{files / "a", rank, 2};
+  auto const all = two([&](std::string const& path, int rank) -> std::string {
+    rank_setup r{path, rank, 2};
     std::vector<ww::stream> streams(6);
-    std::mt19937 random{7};
     for (int step = 0; step < 20; ++step) {
       for (std::size_t i = 0; i < counts.size(); ++i) {
         ww::stream const& s = streams[(i + static_cast<std::size_t>(step)) % streams.size()];
@@ -175,95 +138,103 @@ TEST_CASE("gradients may become ready on several streams") {
   for (ranks::result const& one : all) REQUIRE(one.text == "right");
 }
 
-TEST_CASE("two ranks are as one rank that accumulates, and each run has the same bits") {
-  if (!enough(2)) return;
-  ranks::folder const files;
-  constexpr std::size_t n = 4097;
-  auto const value = [](int part, std::size_t i) {
-    return std::sin(static_cast<float>(i) * 0.37F + static_cast<float>(part));
-  };
-  auto const all = ranks::run(2, [&](int rank) -> std::string {
-    rank_setup r{files / "a", rank, 2, {}, {n}};
-    std::vector<float> mine(n), first(n), got(n);
-    for (std::size_t i = 0; i < n; ++i) mine[i] = value(rank, i);
-    for (int run = 0; run < 10; ++run) {
-      void* const data = r.reduce.gradients()[0].data;
-      ww::check(cudaMemcpyAsync(data, mine.data(), n * 4, cudaMemcpyDefault, r.stream.get()),
-                "copy");
-      r.reduce.ready(r.stream, 0);
-      r.reduce.finish(r.stream);
-      ww::check(cudaMemcpyAsync(got.data(), data, n * 4, cudaMemcpyDefault, r.stream.get()),
-                "copy");
-      r.comm.synchronize(r.stream);
-      if (run == 0) first = got;
-      if (std::memcmp(first.data(), got.data(), n * 4) != 0) return "other bits";
-      for (std::size_t i = 0; i < n; ++i) {
-        if (std::abs(got[i] - 0.5F * (value(0, i) + value(1, i))) > 1e-6F) return "not the mean";
-      }
-    }
-    return "same";
-  });
-  INFO(texts(all));
-  for (ranks::result const& one : all) REQUIRE(one.text == "same");
+// @return what a call throws, in a line
+template <class F>
+std::string error_of(F const& call) {
+  try {
+    call();
+  } catch (std::exception const& error) {
+    return std::string{error.what()} + "\n";
+  }
+  return "nothing\n";
 }
 
 TEST_CASE("misuse is refused, and the ranks hear of it") {
-  if (!enough(2)) return;
-  ranks::folder const files;
-  auto const all = ranks::run(2, [&](int rank) {
-    rank_setup r{files / "a", rank, 2};
-    std::string text;
-    auto const expect = [&](auto const& call) {
-      try {
-        call();
-      } catch (std::exception const& error) {
-        text += std::string{error.what()} + "\n";
-      }
-    };
-    expect([&] { r.reduce.ready(r.stream, 6); });
+  auto const all = two([&](std::string const& path, int rank) {
+    rank_setup r{path, rank, 2};
+    std::string text = error_of([&] { r.reduce.ready(r.stream, 6); });
     r.reduce.ready(r.stream, 5);
-    expect([&] { r.reduce.ready(r.stream, 5); });
-    if (rank == 1) ::usleep(300000);
-    expect([&] { r.reduce.finish(r.stream); });
-    return text;
+    text += error_of([&] { r.reduce.ready(r.stream, 5); });
+    if (rank == 0) return text + error_of([&] { r.reduce.finish(r.stream); });
+    ::usleep(300000);
+    return text + error_of([&] { r.comm.check(); });
   });
   INFO(texts(all));
-  REQUIRE(all[0].has("gradient 6; 0 to 6 - 1 are possible"));
-  REQUIRE(all[0].has("gradient 5 is ready already"));
-  REQUIRE(all[0].has("gradient 0 of 6 is not ready (5 are not)"));
+  for (ranks::result const& r : all) {
+    REQUIRE(r.has("gradient 6 of 6 does not exist"));
+    REQUIRE(r.has("gradient 5 of 6 does not exist, or is ready already"));
+    REQUIRE(r.has("gradient 0 of 6 is not ready (5 are not)"));
+  }
+}
+
+TEST_CASE("behind regroup() a new reducer works, and the one before is refused") {
+  auto const all = two([&](std::string const& path, int rank) {
+    rank_setup r{path, rank, 2};
+    r.step(r.stream);
+    r.comm.synchronize(r.stream);
+    r.comm.regroup();
+    std::string const text = error_of([&] { r.reduce.ready(r.stream, 5); }) +
+                             error_of([&] { r.reduce.finish(r.stream); });
+    ww::gradient_reducer again{r.comm, r.pool, r.stream, counts};
+    for (std::size_t i = 0; i < counts.size(); ++i) again.ready(r.stream, i);
+    again.finish(r.stream);
+    r.comm.synchronize(r.stream);
+    return text + "done";
+  });
+  INFO(texts(all));
+  for (ranks::result const& r : all) {
+    std::string const refusal = "made before regroup(): make it anew";
+    REQUIRE(r.text.find(refusal) != r.text.rfind(refusal));
+    REQUIRE(r.has("done"));
+  }
 }
 
 TEST_CASE("ranks that differ in sizes are refused") {
-  if (!enough(2)) return;
-  ranks::folder const files;
-  auto const all = ranks::run(2, [&](int rank) {
+  auto const all = two([&](std::string const& path, int rank) {
     std::vector<std::size_t> const sizes{10, rank == 0 ? std::size_t{20} : std::size_t{21}};
-    rank_setup r{files / "a", rank, 2, {}, sizes};
-    return std::string{"made"};
+    return error_of([&] { rank_setup{path, rank, 2, {}, sizes}; });
   });
   INFO(texts(all));
-  REQUIRE(all[0].has("rank 1 has other gradients or options than rank 0"));
-  REQUIRE(all[1].has("rank 1 has other gradients or options than rank 0"));
+  for (ranks::result const& r : all) {
+    REQUIRE(r.has("rank 1 has other gradients or options than rank 0"));
+  }
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
-TEST_CASE("nothing waits but finish(), and nothing is copied or allocated") {
-  ranks::folder const files;
-  auto const all = ranks::run(2, [&](int rank) {
-    rank_setup r{files / "a", rank, 2, ww::gradient_reducer_options{}.bucket_bytes(1 << 20)};
+TEST_CASE("a reducer of which a step has failed is refused") {
+  auto const all = two([&](std::string const& path, int rank) {
+    rank_setup r{path, rank, 2};
+    for (std::size_t i = counts.size(); i-- > 1;) r.reduce.ready(r.stream, i);
+    ww::testing::scoped_fault_plan const faults{
+        ww::testing::fault_plan{}.fail("cudaEventRecord", 1, cudaErrorUnknown)};
+    std::string const text = error_of([&] { r.reduce.ready(r.stream, 0); });
+    return text + error_of([&] { r.reduce.finish(r.stream); });
+  });
+  INFO(texts(all));
+  for (ranks::result const& r : all) {
+    REQUIRE(r.has("cudaEventRecord"));
+    REQUIRE(r.has("a step failed"));
+  }
+}
+TEST_CASE("ready() calls nothing before a bucket is full, and nothing waits but finish()") {
+  auto const all = two([&](std::string const& path, int rank) {
+    rank_setup r{path, rank, 2, ww::gradient_reducer_options{}.bucket_bytes(1 << 20)};
     for (int i = 0; i < 3; ++i) r.step(r.stream);
     r.comm.synchronize(r.stream);
     ww::testing::reset_call_counts();
-    r.step(r.stream);
-    std::string text;
+    for (std::size_t i = counts.size(); i-- > 1;) r.reduce.ready(r.stream, i);
+    std::string text = std::to_string(ww::testing::total_calls()) + " ";
+    r.reduce.ready(r.stream, 0);
+    r.reduce.finish(r.stream);
     for (char const* const call : {"ncclAllReduce", "cudaStreamWaitEvent", "cudaMemcpyAsync",
                                    "cudaMalloc", "cudaStreamSynchronize", "cudaEventSynchronize"}) {
       text += std::to_string(ww::testing::call_count(call)) + " ";
     }
-    return text;
+    return text + (r.reduce.statistics().settled ? "settled" : "tuning");
   });
   INFO(texts(all));
-  REQUIRE(all[0].text == "1 2 0 0 0 0 ");  // the communication for the gradients, finish() for it
+  // The communication waits for the gradients, finish() for it.
+  REQUIRE(all[0].text == "0 1 2 0 0 0 0 settled");
 }
 #endif
 

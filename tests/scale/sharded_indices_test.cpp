@@ -76,7 +76,6 @@ TEST_CASE("an epoch goes on with other ranks where it was left") {
   }
   CHECK(taken == std::vector<int>(1000, 1));
   CHECK(all.part(3, 8).skip(80)[5] == all.part(3, 8)[15]);
-  CHECK(all.skip(1000).size() == 0);
   CHECK(all.skip(~std::uint64_t{0}).size() == 0);
 }
 
@@ -143,6 +142,4 @@ TEST_CASE("wrong arguments throw with the remedy") {
   CHECK_THROWS_WITH(all.part(-1, 4), contains("rank -1 of 4 ranks"));
   CHECK_THROWS_WITH(all.part(0, 0), contains("rank 0 of 0 ranks; give at least 1"));
   CHECK_THROWS_AS(all.part(0, -1), std::invalid_argument);
-  CHECK_THROWS_WITH(ww::sharded_indices{(std::uint64_t{1} << 63U) + 1},
-                    contains("9223372036854775809 items, above the maximum of 2^63; give fewer"));
 }

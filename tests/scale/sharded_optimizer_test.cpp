@@ -21,31 +21,24 @@ using ranks::texts;
 
 std::vector<std::size_t> const sizes{1000, 30, 7001, 7, 200};
 
-// Parameters of a rank in device memory, and gradients that depend on rank, step and element.
+// Tensors in device memory.
 template <class T>
-struct problem {
-  problem(ww::memory_pool& pool, ww::stream_ref stream) {
+struct tensors {
+  tensors(ww::memory_pool& pool, ww::stream_ref stream) {
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       memory.emplace_back(pool, stream, sizes[i]);
       ew::run(stream, ew::out(memory[i].data(), sizes[i]) =
                           0.01F * ew::cast<float>(ew::index() % 17) + 0.1F * static_cast<float>(i));
-      parameters.add("p" + std::to_string(i), memory[i].data(), sizes[i]);
+      list.add("p" + std::to_string(i), memory[i].data(), sizes[i]);
     }
   }
-  static void gradient(ww::stream_ref stream, ww::tensor const& t, int rank, int step) {
-    ew::run(stream,
-            ew::out(static_cast<T*>(t.data), t.size) =
-                0.125F * ew::cast<float>(
-                             (ew::index() + static_cast<std::uint64_t>(rank + 3 * step)) % 13) -
-                0.5F);
-  }
   std::vector<ww::device_buffer<T>> memory;
-  ww::tensor_list parameters;
+  ww::tensor_list list;
 };
 
-std::string bytes_of(ww::stream const& stream, ww::tensor_list const& tensors) {
+std::string bytes_of(ww::stream const& stream, ww::tensor_list const& list) {
   std::string all;
-  for (ww::tensor const& t : tensors) {
+  for (ww::tensor const& t : list) {
     std::string one(t.bytes(), 0);
     ww::check(cudaMemcpyAsync(&one[0], t.data, t.bytes(), cudaMemcpyDefault, stream.get()), "copy");
     stream.synchronize();
@@ -54,135 +47,153 @@ std::string bytes_of(ww::stream const& stream, ww::tensor_list const& tensors) {
   return all;
 }
 
+// A network of which each parameter is a layer, with a whole optimizer and with a sharded one.
+template <class T, class Optimizer>
+struct trainings {
+  trainings(std::string const& path, int rank, int count, typename Optimizer::options const& with)
+      : comm{ww::rendezvous::file(path, rank, count), ww::communicator_options{}.deadline(20.0)},
+        reduce{comm, pool, stream, parameters.list, reducing},
+        whole{pool, stream, parameters.list, with},
+        sharded{comm, pool, stream, tensors<T>{pool, stream}.list, with, reducing} {}
+  template <class Ready>
+  void pass(ww::stream_ref s, ww::tensor_list const& of, ww::tensor_list const& gradients,
+            Ready const& ready) {
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      auto const* const parameter = static_cast<T const*>(of[i].data);
+      ew::run(s, ew::out(outputs.memory[i].data(), sizes[i]) = ew::in(parameter, sizes[i]) * 0.5F);
+    }
+    for (std::size_t i = sizes.size(); i-- > 0;) {
+      ew::run(s, ew::out(static_cast<T*>(gradients[i].data), sizes[i]) =
+                     ew::in(outputs.memory[i].data(), sizes[i]) +
+                     0.125F * ew::cast<float>((ew::index() + std::uint64_t(comm.rank())) % 13) -
+                     0.5F);
+      ready(i);
+    }
+  }
+  void step(ww::stream_ref s) {
+    pass(s, parameters.list, reduce.gradients(), [&](std::size_t i) { reduce.ready(s, i); });
+    reduce.finish(s);
+    whole.step(s, reduce.gradients());
+    pass(s, sharded.parameters(), sharded.gradients(), [&](std::size_t i) { sharded.ready(s, i); });
+    sharded.step(s);
+  }
+  std::string of_whole() const { return bytes_of(stream, parameters.list); }
+  std::string of_sharded() const { return bytes_of(stream, sharded.parameters()); }
+
+  ww::gradient_reducer_options reducing =
+      ww::gradient_reducer_options{}.bucket_bytes(8192).type(ww::detail::element_type_of<T>::value);
+  ww::stream stream;
+  ww::memory_pool pool{ww::current_device()};
+  tensors<T> parameters{pool, stream}, outputs{pool, stream};
+  ww::communicator comm;
+  ww::gradient_reducer reduce;
+  Optimizer whole;
+  ww::sharded_optimizer<Optimizer> sharded;
+};
+
+// @return what each rank says; nothing where there are not so many GPUs
+template <class F>
+std::vector<ranks::result> run(int count, F const& function) {
+  if (ranks::most() >= count) {
+    ranks::folder const files;
+    return ranks::run(count, [&](int rank) { return function(files / "store", rank); });
+  }
+  WARN("left out: " << count << " ranks need as many GPUs");
+  return {};
+}
+
+TEST_CASE("whole steps, captured as one graph, have the bits of eager ones") {
+  auto const all = run(2, [](std::string const& path, int rank) {
+    auto const with = ww::adamw_options{}.clip(1.0F);
+    trainings<float, ww::adamw> eager{path + "a", rank, 2, with};
+    trainings<float, ww::adamw> captured{path + "b", rank, 2, with};
+    std::string const first = eager.of_whole();
+    ww::graph_replay graph{0};
+    for (int k = 0; k < 5; ++k) eager.step(eager.stream);
+    eager.comm.synchronize(eager.stream);
+    auto const step = [&](ww::stream_ref s) { captured.step(s); };
+    for (int k = 0; k < 5; ++k) graph.run(captured.stream, step);
+    captured.comm.synchronize(captured.stream);
+    return std::string{eager.of_whole() == first ? "no step" : "trained"} +
+           (captured.of_whole() == eager.of_whole() ? ", same bits" : ", other bits") +
+           (captured.of_sharded() == eager.of_sharded() ? ", same parts" : ", other parts");
+  });
+  INFO(texts(all));
+  for (ranks::result const& r : all) REQUIRE(r.text == "trained, same bits, same parts");
+}
+
 template <class T, class Optimizer>
 std::string compare(std::string const& path, int rank, int count,
                     typename Optimizer::options const& with) {
-  ww::communicator comm{ww::rendezvous::file(path, rank, count),
-                        ww::communicator_options{}.deadline(20.0)};
-  ww::stream stream;
-  ww::memory_pool pool{ww::current_device()};
-  problem<T> whole{pool, stream};
-  constexpr ww::element_type type = ww::detail::element_type_of<T>::value;
-  ww::gradient_reducer reduce{comm, pool, stream, whole.parameters,
-                              ww::gradient_reducer_options{}.type(type)};
-  Optimizer plain{pool, stream, whole.parameters, with};
-  problem<T> const initial{pool, stream};
-  ww::sharded_optimizer<Optimizer> sharded{comm, pool, stream, initial.parameters, with};
-  ww::graph_replay graph{0};
-  for (int step = 0; step < 5; ++step) {
-    for (std::size_t i = sizes.size(); i-- > 0;) {
-      problem<T>::gradient(stream, reduce.gradients()[i], rank, step);
-      reduce.ready(stream, i);
-    }
-    reduce.finish(stream);
-    plain.step(stream, reduce.gradients());
-    auto const body = [&](ww::stream_ref s) {
-      for (std::size_t i = sizes.size(); i-- > 0;) {
-        problem<T>::gradient(s, sharded.gradients()[i], rank, step);
-        sharded.ready(s, i);
-      }
-      sharded.step(s);
-    };
-    step == 4 ? graph.run(stream, body) : body(stream);
-  }
-  comm.synchronize(stream);
+  trainings<T, Optimizer> t{path, rank, count, with};
+  for (int step = 0; step < 5; ++step) t.step(t.stream);
+  t.comm.synchronize(t.stream);
   ww::tensor_list all, own;
-  plain.add_to(all);
-  sharded.add_to(own);
+  t.whole.add_to(all);
+  t.sharded.add_to(own);
   double const share = static_cast<double>(own.bytes()) / static_cast<double>(all.bytes());
-  std::string const a = bytes_of(stream, whole.parameters);
-  std::string const b = bytes_of(stream, sharded.parameters());
-  if (a.size() != b.size()) return "sizes";
-  return std::string{std::memcmp(a.data(), b.data(), a.size()) == 0 ? "same" : "other"} +
-         " bits, " + (std::abs(share * count - 1.0) < 0.1 ? "a part" : std::to_string(share)) +
-         " of the state";
-}
-
-bool enough(int count) {
-  if (ranks::most() >= count) return true;
-  WARN("left out: " << count << " ranks need as many GPUs");
-  return false;
+  return std::string{t.of_whole() == t.of_sharded() ? "same" : "other"} + " bits, " +
+         (std::abs(share * count - 1.0) < 0.1 ? "a part" : std::to_string(share)) + "; ";
 }
 
 TEST_CASE("a sharded step has the bits of a whole one, and a part of its state") {
   int const count = GENERATE(2, 3);
   // Of more than two numbers NCCL's sums differ with the collective.
-  if (!enough(count) || (count > 2 && WARPWRIGHT_HOST_RUNTIME == 0)) return;
-  ranks::folder const files;
-  auto const all = ranks::run(count, [&](int rank) {
-    return compare<float, ww::adamw>(files / "a", rank, count, ww::adamw_options{}.decay(0.1F)) +
-           "; " + compare<float, ww::sgd>(files / "b", rank, count, {}) + "; " +
-           compare<__nv_bfloat16, ww::lion>(files / "c", rank, count, {});
+  if (count > 2 && WARPWRIGHT_HOST_RUNTIME == 0) return;
+  auto const all = run(count, [&](std::string const& path, int rank) {
+    return compare<float, ww::adamw>(path + "a", rank, count, ww::adamw_options{}.decay(0.1F)) +
+           compare<float, ww::sgd>(path + "b", rank, count, {}) +
+           compare<__nv_bfloat16, ww::lion>(path + "c", rank, count, {});
   });
   INFO(texts(all));
   for (ranks::result const& r : all) {
-    REQUIRE(r.text ==
-            "same bits, a part of the state; same bits, a part of the state; same bits, a part of "
-            "the state");
+    REQUIRE(r.text == "same bits, a part; same bits, a part; same bits, a part; ");
   }
 }
 
 // The norm of all gradients is that of the whole, and an infinity in one part stops all.
 TEST_CASE("all ranks clip alike, and skip alike") {
-  if (!enough(2)) return;
-  ranks::folder const files;
-  auto const all = ranks::run(2, [&](int rank) {
-    ww::communicator comm{ww::rendezvous::file(files / "a", rank, 2),
-                          ww::communicator_options{}.deadline(20.0)};
-    ww::stream stream;
-    ww::memory_pool pool{ww::current_device()};
-    problem<__half> whole{pool, stream};
-    problem<__half> const initial{pool, stream};
+  auto const all = run(2, [](std::string const& path, int rank) {
     auto const with = ww::adamw_options{}.rate(0.1F).clip(0.5F);
-    ww::gradient_reducer reduce{comm, pool, stream, whole.parameters,
-                                ww::gradient_reducer_options{}.type(ww::element_type::float16)};
-    ww::adamw plain{pool, stream, whole.parameters, with};
-    ww::sharded_optimizer<ww::adamw> sharded{comm, pool, stream, initial.parameters, with};
-    ww::loss_scaler one{pool, stream}, two{pool, stream};
+    trainings<__half, ww::adamw> t{path, rank, 2, with};
+    ww::loss_scaler one{t.pool, t.stream}, two{t.pool, t.stream};
     for (int step = 0; step < 5; ++step) {
-      for (std::size_t i = sizes.size(); i-- > 0;) {
-        for (ww::tensor const& t : {reduce.gradients()[i], sharded.gradients()[i]}) {
-          problem<__half>::gradient(stream, t, rank, step);
-          // In a gradient of which rank 0 has the sum, and rank 1 not.
-          if (step == 2 && i == 0)
-            ew::run(stream, ew::out(static_cast<__half*>(t.data), 1) = INFINITY);
-        }
-        reduce.ready(stream, i);
-        sharded.ready(stream, i);
-      }
-      reduce.finish(stream);
-      plain.step(stream, reduce.gradients(), one);
-      sharded.step(stream, two);
+      auto const spoil = [&](ww::tensor const& gradient, std::size_t i) {
+        if (step != 2 || i != 0) return;  // of this one rank 0 has the sum, and rank 1 not
+        ew::run(t.stream, ew::out(static_cast<__half*>(gradient.data), 1) = INFINITY);
+      };
+      t.pass(t.stream, t.parameters.list, t.reduce.gradients(), [&](std::size_t i) {
+        spoil(t.reduce.gradients()[i], i);
+        t.reduce.ready(t.stream, i);
+      });
+      t.reduce.finish(t.stream);
+      t.whole.step(t.stream, t.reduce.gradients(), one);
+      t.pass(t.stream, t.sharded.parameters(), t.sharded.gradients(), [&](std::size_t i) {
+        spoil(t.sharded.gradients()[i], i);
+        t.sharded.ready(t.stream, i);
+      });
+      t.sharded.step(t.stream, two);
     }
-    comm.synchronize(stream);
+    t.comm.synchronize(t.stream);
+    std::string const a = t.of_whole(), b = t.of_sharded();
     double most = 0.0;
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      std::vector<__half> a(sizes[i]), b(sizes[i]);
-      ww::check(cudaMemcpyAsync(a.data(), whole.parameters[i].data, sizes[i] * 2, cudaMemcpyDefault,
-                                stream.get()),
-                "copy");
-      ww::check(cudaMemcpyAsync(b.data(), sharded.parameters()[i].data, sizes[i] * 2,
-                                cudaMemcpyDefault, stream.get()),
-                "copy");
-      stream.synchronize();
-      for (std::size_t k = 0; k < sizes[i]; ++k) {
-        most = std::fmax(most, std::abs(static_cast<double>(__half2float(a[k])) -
-                                        static_cast<double>(__half2float(b[k]))));
-      }
+    for (std::size_t k = 0; k < a.size(); k += sizeof(__half)) {
+      __half x, y;
+      std::memcpy(&x, &a[k], sizeof x);
+      std::memcpy(&y, &b[k], sizeof y);
+      most = std::fmax(most, std::abs(static_cast<double>(__half2float(x) - __half2float(y))));
     }
-    return std::to_string(one.status(stream).skipped) + " " +
-           std::to_string(two.status(stream).skipped) +
-           (most <= 0.001 ? " alike" : " differ by " + std::to_string(most));
+    return std::to_string(one.status(t.stream).skipped) + " " +
+           std::to_string(two.status(t.stream).skipped) +
+           (most <= 0.002 ? " alike" : " differ by " + std::to_string(most));
   });
   INFO(texts(all));
   for (ranks::result const& r : all) REQUIRE(r.text == "1 1 alike");
 }
 
 TEST_CASE("tensors of several types are refused") {
-  ranks::folder const files;
-  auto const all = ranks::run(1, [&](int) {
-    ww::communicator comm{ww::rendezvous::file(files / "a", 0, 1),
-                          ww::communicator_options{}.deadline(20.0)};
+  auto const all = run(1, [](std::string const& path, int) {
+    ww::communicator comm{ww::rendezvous::file(path, 0, 1)};
     ww::stream stream;
     ww::memory_pool pool{ww::current_device()};
     ww::device_buffer<float> memory{pool, stream, 8};
@@ -192,7 +203,9 @@ TEST_CASE("tensors of several types are refused") {
     ww::sharded_optimizer<ww::adamw> const sharded{comm, pool, stream, parameters};
     return std::string{"made"};
   });
-  REQUIRE(all[0].has("the tensors 'a' and 'b' have different types"));
+  for (ranks::result const& r : all) {
+    REQUIRE(r.has("the tensors 'a' and 'b' have different types"));
+  }
 }
 
 }  // namespace

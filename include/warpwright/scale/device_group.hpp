@@ -15,10 +15,8 @@
 #include <warpwright/memory/pool.hpp>
 #include <warpwright/stream/stream_pool.hpp>
 
-#include <cstddef>
 #include <deque>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 WARPWRIGHT_BEGIN
@@ -30,17 +28,29 @@ enum class device_schedule {
   fastest        ///< that which is predicted to complete the piece first
 };
 
+/// A device's part of a batch.
+struct device_part {
+  std::size_t index = 0;             ///< of the device in the group
+  std::size_t first = 0, count = 0;  ///< items; may be none
+};
+
 namespace detail {
+
+struct device_group_settings {
+  device_schedule schedule = device_schedule::fastest;
+  unsigned streams = 2, max_pieces = 8;
+  memory_pool_options pool = memory_pool_options{}.source(memory_source::cuda_malloc);
+};
 
 /// Who gets the next piece of work: no CUDA, no clock, no lock. A device that has failed rests
 /// while others get pieces: it would else seem to be idle, and get all of them.
 class device_scheduler {
  public:
   static constexpr std::size_t none = ~std::size_t{0};
-  /// @param concurrent  pieces that a device runs at once
-  device_scheduler(std::size_t devices, device_schedule schedule, double concurrent,
-                   std::size_t max_pieces)
-      : schedule_{schedule}, concurrent_{concurrent}, max_pieces_{max_pieces}, all_(devices) {}
+  device_group_settings const settings;
+
+  device_scheduler(std::size_t devices, device_group_settings const& options)
+      : settings{options}, all_(devices) {}
 
   /// Queues a piece. @param only  its device; none: the one whose turn it is
   /// @return the device; none: it has max_pieces. Ask again when one has ended
@@ -50,7 +60,7 @@ class device_scheduler {
       if (cost(all_[i], items) < cost(all_[index], items)) index = i;
     }
     device& chosen = all_[index];
-    if (chosen.queued == max_pieces_) return none;
+    if (chosen.queued == settings.max_pieces) return none;
     for (device& d : all_) d.passed_by += 1.0;
     chosen.passed_by = 0.0;
     chosen.queued_items += items;
@@ -61,26 +71,21 @@ class device_scheduler {
   void end(std::size_t index, double items, double seconds) noexcept {
     device& d = all_[index];
     d.queued_items = --d.queued == 0 ? 0.0 : d.queued_items - items;
-    if (seconds < 0.0) {
-      d.rest = d.rest > 0.0 ? 2.0 * d.rest : 2.0 * double(all_.size());
-      d.passed_by = 0.0;
-      return;
-    }
-    d.rest = 0.0;
+    d.rest = seconds < 0.0 ? 2.0 * (d.rest + double(all_.size())) : 0.0;
+    if (seconds < 0.0) return;
     d.new_items += items;
     d.new_seconds += seconds;
-    if (++d.new_pieces < concurrent_ && d.queued != 0) return;
+    if (++d.new_pieces < settings.streams && d.queued != 0) return;
     // The first piece also loads kernels. One long piece may be an accident.
     double const pace = (d.new_seconds + 1e-9) / d.new_items, most = 4.0 * d.pace;
     d.pace = ++d.samples <= 2 ? pace : 0.5 * (d.pace + (pace < most ? pace : most));
     d.new_items = d.new_seconds = d.new_pieces = 0.0;
   }
   /// Divides a batch: parts[i] for device i.
-  template <class Part>
-  void divide(std::size_t items, Part* parts) const noexcept {
+  void divide(std::size_t items, device_part* parts) const noexcept {
     auto const weight = [this](device const& d) {
       if (d.passed_by < d.rest) return 1e-200;  // nothing, unless all rest
-      return schedule_ == device_schedule::fastest ? 1.0 / pace_of(d) : 1.0;
+      return settings.schedule == device_schedule::fastest ? 1.0 / pace_of(d) : 1.0;
     };
     double all = 0.0, sum = 0.0;
     for (device const& d : all_) all += weight(d);
@@ -95,8 +100,8 @@ class device_scheduler {
   struct device {
     double pace = 0.0;  // seconds an item, an exponential mean; 0: unknown
     double new_items = 0.0, new_seconds = 0.0, new_pieces = 0.0;  // those at once are a sample
-    double passed_by = 0.0;  // pieces of others since it got one, or failed
-    double rest = 0.0;       // until it has been passed by so many
+    double passed_by = 0.0;  // pieces of others since it got one
+    double rest = 0.0;       // as it has failed, until it has been passed by so many
     double queued_items = 0.0;
     std::size_t queued = 0, samples = 0;
   };
@@ -112,21 +117,12 @@ class device_scheduler {
   }
   [[nodiscard]] double cost(device const& d, double items) const noexcept {
     if (d.passed_by < d.rest) return 1e200 * (d.rest - d.passed_by);
-    if (schedule_ == device_schedule::round_robin) return -d.passed_by;
-    if (schedule_ == device_schedule::least_loaded) return d.queued_items;
+    if (settings.schedule == device_schedule::round_robin) return -d.passed_by;
+    if (settings.schedule == device_schedule::least_loaded) return d.queued_items;
     return d.samples == 0 && d.queued == 0 ? -1.0 : (d.queued_items + items) * pace_of(d);
   }
 
-  device_schedule schedule_;
-  double concurrent_;
-  std::size_t max_pieces_;
   array<device> all_;
-};
-
-struct device_group_settings {
-  device_schedule schedule = device_schedule::fastest;
-  unsigned streams = 2, max_pieces = 8;
-  memory_pool_options pool = memory_pool_options{}.source(memory_source::cuda_malloc);
 };
 
 }  // namespace detail
@@ -153,12 +149,6 @@ struct device_slot {
   stream_ref stream;  ///< all work of the piece is on it, or ordered before its later work
 };
 
-/// A device's part of a batch.
-struct device_part {
-  std::size_t index = 0;             ///< of the device in the group
-  std::size_t first = 0, count = 0;  ///< items; may be none
-};
-
 /// How fast a device copies to another.
 struct device_link {
   device_id from{0}, to{0};
@@ -178,8 +168,8 @@ std::string to_text(std::vector<device_link> const& links);
 /// lock; while a device is full, the caller polls. Access between peers stays enabled.
 class device_group : detail::noncopyable {
  public:
-  /// All devices, or those given, each once.
-  /// @throws std::invalid_argument  if there is none or one twice, and for an option out of range
+  /// All devices, or those given.
+  /// @throws std::invalid_argument  if there is none, and for an option out of range
   /// @throws cuda_error, std::bad_alloc  when a pool or a stream cannot be created
   explicit device_group(device_group_options const& options = {},
                         source_location where = source_location::current())
@@ -203,26 +193,26 @@ class device_group : detail::noncopyable {
   /// **Stream:** waits only where the device has max_pieces().
   std::size_t run(double items, detail::function_ref<void(device_slot&)> f,
                   source_location where = source_location::current()) {
-    return enqueue(any, items, f, where);
+    return enqueue(detail::device_scheduler::none, items, f, where);
   }
   std::size_t run(detail::function_ref<void(device_slot&)> f,
                   source_location where = source_location::current()) {
-    return enqueue(any, 1.0, f, where);
+    return enqueue(detail::device_scheduler::none, 1.0, f, where);
   }
   /// Divides a batch: with device_schedule::fastest by the speeds so far, else into equal parts.
   /// @param f  `void f(device_slot&, std::size_t first, std::size_t count)`: enqueues a part, and
   ///   does not wait, as others follow; called for each device that gets items, in turn
   /// @return the parts, one for each device
-  /// @throws as run(); parts enqueued before have then completed
+  /// @throws as run(); parts enqueued before run on: wait()
   /// **Stream:** ordered on stream(i). Waits only where a device has max_pieces().
   std::vector<device_part> split(
       std::size_t items, detail::function_ref<void(device_slot&, std::size_t, std::size_t)> f,
       source_location where = source_location::current());
   /// Copies each device's part of a split to its place in one array.
   /// @param stream   the copies are ordered between its earlier and its later work
-  /// @param target   device or page-locked memory, for all items
+  /// @param target   device or page-locked memory, for all items; other memory is slow, and blocks
   /// @param sources  pointers: sources[i] to device i's part, in its memory, ordered on stream(i)
-  /// @throws std::invalid_argument  for pageable memory; cuda_error  when a call fails
+  /// @throws cuda_error  when a call fails
   /// **Stream:** on each stream(i) and `stream`; does not block.
   template <class T, class Sources>
   void gather(stream_ref stream, std::vector<device_part> const& parts, T* target,
@@ -231,10 +221,7 @@ class device_group : detail::noncopyable {
     static_assert(std::is_trivially_copyable<T>::value, "warpwright: gather() copies bytes");
     cudaPointerAttributes memory{};
     check(cudaPointerGetAttributes(&memory, target), "cudaPointerGetAttributes", where);
-    if (memory.type == cudaMemoryTypeUnregistered) {
-      detail::throw_invalid_argument(
-          "device_group: gather() into pageable memory; give device or page-locked memory", where);
-    }
+    bool const is_device = memory.type == cudaMemoryTypeDevice;
     event ready{where};
     ready.record(stream, where);
     for (device_part const& part : parts) {
@@ -245,13 +232,9 @@ class device_group : detail::noncopyable {
       std::size_t const bytes = part.count * elements_per_item * sizeof(T);
       m.main.wait(ready, where);
       T const* const from = sources[part.index];
-      if (memory.type == cudaMemoryTypeDevice) {
-        check(cudaMemcpyPeerAsync(to, memory.device, from, m.id.value(), bytes, m.main),
-              "cudaMemcpyPeerAsync", where);
-      } else {
-        check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, m.main), "cudaMemcpyAsync",
-              where);
-      }
+      check(is_device ? cudaMemcpyPeerAsync(to, memory.device, from, m.id.value(), bytes, m.main)
+                      : cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, m.main),
+            is_device ? "cudaMemcpyPeerAsync" : "cudaMemcpyAsync", where);
       stream.wait(m.main, where);
     }
   }
@@ -274,32 +257,28 @@ class device_group : detail::noncopyable {
   struct member : detail::noncopyable {
     member(device_id device, detail::device_group_settings const& s, source_location where)
         : id{device},
-          streams{device, s.streams + 1, 0, where},
-          lease{streams.lease(where)},
-          main{lease.stream()},
+          streams{device, s.streams, 0, where},
+          main{device, 0, where},
           pool{device, s.pool, where},
           last{where} {}
     device_id id;
     stream_pool streams;  // the pool's destructor waits for them
-    stream_lease lease;
-    stream_ref main;
+    warpwright::stream main;
     memory_pool pool;
     timed_event last;             // the last end of a piece, or a begin on the idle device
     detail::array<piece> pieces;  // that run, in their order, and behind them others for later
     std::size_t running = 0;
   };
-  static constexpr std::size_t any = detail::device_scheduler::none;
   static std::vector<device_id> all_devices(source_location where) {
     std::vector<device_id> all;
     for (int i = 0, count = device_count(where); i < count; ++i) all.push_back(device_id{i});
     return all;
   }
-  // @param device  an index; any: the one whose turn it is. @return it
+  // @param device  an index; none: the one whose turn it is. @return it
   std::size_t enqueue(std::size_t device, double items, detail::function_ref<void(device_slot&)> f,
                       source_location where);
   void reap(source_location where);
 
-  detail::device_group_settings settings_;
   std::deque<member> members_;
   detail::mutex lock_;  // of the scheduler and the pieces
   detail::device_scheduler scheduler_;

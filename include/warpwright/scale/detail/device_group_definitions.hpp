@@ -17,33 +17,22 @@ WARPWRIGHT_BEGIN
 WARPWRIGHT_INLINE device_group::device_group(std::vector<device_id> const& devices,
                                              device_group_options const& options,
                                              source_location where)
-    : settings_{values_of(options)},
-      scheduler_(devices.size(), settings_.schedule, settings_.streams, settings_.max_pieces) {
-  if (devices.empty() || settings_.streams == 0 || settings_.max_pieces == 0) {
+    : scheduler_{devices.size(), values_of(options)} {
+  detail::device_group_settings const& settings = scheduler_.settings;
+  if (devices.empty() || settings.streams == 0 || settings.max_pieces == 0) {
     detail::throw_invalid_argument(detail::text{"device_group: "} + devices.size() +
-                                       " devices (CUDA_VISIBLE_DEVICES), " + settings_.streams +
-                                       " streams each and " + settings_.max_pieces +
+                                       " devices (CUDA_VISIBLE_DEVICES), " + settings.streams +
+                                       " streams each and " + settings.max_pieces +
                                        " pieces; give at least 1 of each",
                                    where);
   }
-  for (std::size_t i = 1; i < devices.size(); ++i) {
-    for (std::size_t k = 0; k < i; ++k) {
-      if (devices[k] != devices[i]) continue;
-      detail::throw_invalid_argument(detail::text{"device_group: device "} + devices[i].value() +
-                                         " is named twice; name each once",
-                                     where);
-    }
-  }
   detail::relaxed_capture_mode const relaxed{where};
-  for (device_id const device : devices) members_.emplace_back(device, settings_, where);
+  for (device_id const device : devices) members_.emplace_back(device, settings, where);
   for (device_id const from : devices) {
     scoped_device const current{from, where};
     for (device_id const to : devices) {
       if (to == from) continue;
-      cudaError_t const status = detail::discard(cudaDeviceEnablePeerAccess(to.value(), 0));
-      bool const none = status == cudaErrorPeerAccessUnsupported || status == cudaErrorTooManyPeers;
-      if (none || status == cudaErrorPeerAccessAlreadyEnabled) continue;  // none: through the host
-      check(status, "cudaDeviceEnablePeerAccess", where);
+      detail::discard(cudaDeviceEnablePeerAccess(to.value(), 0));  // else through the host
     }
   }
 }
@@ -63,6 +52,7 @@ WARPWRIGHT_INLINE std::size_t device_group::enqueue(std::size_t device, double i
         detail::text{"device_group: a piece of "} + items + " items; give items above 0", where);
   }
   detail::unique_lock<detail::mutex> lock{lock_};
+  constexpr std::size_t any = detail::device_scheduler::none;
   std::size_t index = any;
   for (;; lock.lock()) {
     reap(where);
@@ -101,17 +91,16 @@ WARPWRIGHT_INLINE void device_group::reap(source_location where) {
   detail::relaxed_capture_mode const relaxed{where};
   for (std::size_t index = 0; index < size(); ++index) {
     member& m = members_[index];
-    for (std::size_t i = 0; i < m.running && i <= settings_.streams;) {
+    for (std::size_t i = 0; i < m.running && i <= scheduler_.settings.streams;) {
       piece& p = m.pieces[i];
       cudaError_t const status = detail::discard(cudaEventQuery(p.end.get()));
       if (status == cudaErrorNotReady && ++i != 0) continue;
-      float since = 0.0F;  // or below, where a piece of another stream ended later
-      bool const ran =
-          status == cudaSuccess &&
-          detail::discard(cudaEventElapsedTime(&since, m.last.get(), p.end.get())) == cudaSuccess;
-      if (ran && since > 0.0F) std::swap(m.last, p.end);
-      double const seconds = ran && since > 0.0F ? 1e-3 * static_cast<double>(since) : 0.0;
-      scheduler_.end(index, p.items, status == cudaSuccess ? seconds : -1.0);
+      bool const ran = status == cudaSuccess;
+      float since = 0.0F;  // not above 0 where a piece of another stream ended later
+      if (ran) detail::discard(cudaEventElapsedTime(&since, m.last.get(), p.end.get()));
+      if (since > 0.0F) std::swap(m.last, p.end);
+      double const seconds = since > 0.0F ? 1e-3 * static_cast<double>(since) : 0.0;
+      scheduler_.end(index, p.items, ran ? seconds : -1.0);
       --m.running;
       for (std::size_t k = i; k < m.running; ++k) std::swap(m.pieces[k], m.pieces[k + 1]);
     }
@@ -126,15 +115,9 @@ WARPWRIGHT_INLINE std::vector<device_part> device_group::split(
   reap(where);
   scheduler_.divide(items, parts.data());
   lock.unlock();
-  try {
-    for (device_part const& part : parts) {
-      auto const run_part = [&](device_slot& d) { f(d, part.first, part.count); };
-      if (part.count != 0) enqueue(part.index, static_cast<double>(part.count), run_part, where);
-    }
-  } catch (...) {
-    detail::relaxed_capture_mode const relaxed;
-    for (member const& m : members_) detail::discard(cudaStreamSynchronize(m.main));
-    throw;
+  for (device_part const& part : parts) {
+    auto const run_part = [&](device_slot& d) { f(d, part.first, part.count); };
+    if (part.count != 0) enqueue(part.index, static_cast<double>(part.count), run_part, where);
   }
   return parts;
 }
@@ -166,23 +149,24 @@ WARPWRIGHT_INLINE std::vector<device_link> device_group::links(std::size_t bytes
       device_buffer<char> const target{to.pool, to.main, bytes, where};
       to.main.synchronize(where);
       timed_event start{where}, end{where};
-      auto const seconds_of = [&](std::size_t size, int copies) {
+      double seconds[3];  // of a copy: the first ones, later ones, and later ones of 4 bytes
+      for (int round = 0; round < 3; ++round) {
+        int const copies = round < 2 ? 4 : 16;
         start.record(from.main, where);
         for (int i = 0; i < copies; ++i) {
           check(cudaMemcpyPeerAsync(target.data(), to.id.value(), source.data(), from.id.value(),
-                                    size, from.main),
+                                    round < 2 ? bytes : 4, from.main),
                 "cudaMemcpyPeerAsync", where);
         }
         end.record(from.main, where);
         end.synchronize(where);
-        return 1e-9 + 1e-3 * static_cast<double>(end.milliseconds_since(start, where)) / copies;
-      };
+        seconds[round] =
+            1e-9 + 1e-3 * static_cast<double>(end.milliseconds_since(start, where)) / copies;
+      }
       int peer = 0;
-      check(cudaDeviceCanAccessPeer(&peer, from.id.value(), to.id.value()),
-            "cudaDeviceCanAccessPeer", where);
-      seconds_of(bytes, 1);
-      all.push_back({from.id, to.id, peer != 0, static_cast<double>(bytes) / seconds_of(bytes, 4),
-                     seconds_of(4, 16)});
+      detail::discard(cudaDeviceCanAccessPeer(&peer, from.id.value(), to.id.value()));
+      all.push_back(
+          {from.id, to.id, peer != 0, static_cast<double>(bytes) / seconds[1], seconds[2]});
     }
   }
   return all;
@@ -190,11 +174,11 @@ WARPWRIGHT_INLINE std::vector<device_link> device_group::links(std::size_t bytes
 
 WARPWRIGHT_INLINE std::string to_text(std::vector<device_link> const& links) {
   detail::string_builder text;
-  for (device_link const& link : links) {
-    text += detail::string_builder{"device "} + link.from.value() + " -> " + link.to.value() +
-            "  " + detail::padded(detail::format_rate(link.bytes_per_second) + "B/s", 12) + "  " +
-            detail::padded(detail::format_seconds(link.latency_seconds), 8) +
-            (link.peer ? "  peer access\n" : "  through the host\n");
+  for (device_link const& l : links) {
+    text += detail::string_builder{"device "} + l.from.value() + " -> " + l.to.value() + "  " +
+            detail::format_rate(l.bytes_per_second) + "B/s  " +
+            detail::format_seconds(l.latency_seconds) +
+            (l.peer ? "  peer access\n" : "  through the host\n");
   }
   return text;
 }
