@@ -116,6 +116,16 @@ TEST_CASE("devices of any speeds reach nearly the sum of their speeds") {
   }
 }
 
+TEST_CASE("two devices of 2:1 reach the sum of their speeds, unless they get pieces in turn") {
+  for (device_schedule const rule : schedules) {
+    simulation s{2, rule};
+    auto const seconds_of = [](std::size_t i, double) { return i == 0 ? 1.0 : 2.0; };
+    for (int k = 0; k < 3000; ++k) s.run(1.0, seconds_of);
+    double const share = 3000.0 / 1.5 / s.end();
+    CHECK((rule == device_schedule::round_robin ? share < 0.7 : share > 0.98));
+  }
+}
+
 TEST_CASE("a device that becomes slower, and fast again, gets what it can do") {
   simulation s{2, device_schedule::fastest};
   double items = 0.0;

@@ -12,6 +12,8 @@
 #include <warpwright/testing/host_runtime.hpp>
 #endif
 
+#include <cmath>
+
 namespace {
 
 namespace ww = warpwright;
@@ -24,7 +26,8 @@ struct rank_setup {
   rank_setup(std::string const& path, int rank, int count,
              ww::gradient_reducer_options const& options = {},
              std::vector<std::size_t> const& sizes = counts)
-      : comm{ww::rendezvous::file(path, rank, count), ww::communicator_options{}.deadline(20.0)},
+      : comm{ww::rendezvous::file(path, rank, count),
+             ww::communicator_options{}.deadline(ranks::patient(20.0))},
         reduce{comm, pool, stream, sizes, options} {}
   // Writes (rank + 1) * (gradient + 1) * factor and says that it is ready.
   void write(ww::stream_ref s, std::size_t gradient, float factor = 1.0F) {
@@ -147,6 +150,36 @@ std::string error_of(F const& call) {
     return std::string{error.what()} + "\n";
   }
   return "nothing\n";
+}
+
+TEST_CASE("two ranks are as one rank that accumulates, and each run has the same bits") {
+  constexpr std::size_t n = 4097;
+  auto const value = [](int part, std::size_t i) {
+    return std::sin(static_cast<float>(i) * 0.37F + static_cast<float>(part));
+  };
+  auto const all = two([&](std::string const& path, int rank) -> std::string {
+    rank_setup r{path, rank, 2, {}, {n}};
+    std::vector<float> mine(n), first(n), got(n);
+    for (std::size_t i = 0; i < n; ++i) mine[i] = value(rank, i);
+    for (int run = 0; run < 10; ++run) {
+      void* const data = r.reduce.gradients()[0].data;
+      ww::check(cudaMemcpyAsync(data, mine.data(), n * 4, cudaMemcpyDefault, r.stream.get()),
+                "copy");
+      r.reduce.ready(r.stream, 0);
+      r.reduce.finish(r.stream);
+      ww::check(cudaMemcpyAsync(got.data(), data, n * 4, cudaMemcpyDefault, r.stream.get()),
+                "copy");
+      r.comm.synchronize(r.stream);
+      if (run == 0) first = got;
+      if (std::memcmp(first.data(), got.data(), n * 4) != 0) return "other bits";
+      for (std::size_t i = 0; i < n; ++i) {
+        if (std::abs(got[i] - 0.5F * (value(0, i) + value(1, i))) > 1e-6F) return "not the mean";
+      }
+    }
+    return "same";
+  });
+  INFO(texts(all));
+  for (ranks::result const& one : all) REQUIRE(one.text == "same");
 }
 
 TEST_CASE("misuse is refused, and the ranks hear of it") {

@@ -51,7 +51,8 @@ std::string bytes_of(ww::stream const& stream, ww::tensor_list const& list) {
 template <class T, class Optimizer>
 struct trainings {
   trainings(std::string const& path, int rank, int count, typename Optimizer::options const& with)
-      : comm{ww::rendezvous::file(path, rank, count), ww::communicator_options{}.deadline(20.0)},
+      : comm{ww::rendezvous::file(path, rank, count),
+             ww::communicator_options{}.deadline(ranks::patient(20.0))},
         reduce{comm, pool, stream, parameters.list, reducing},
         whole{pool, stream, parameters.list, with},
         sharded{comm, pool, stream, tensors<T>{pool, stream}.list, with, reducing} {}
