@@ -5,7 +5,7 @@
 # What each public header costs a user's file: the compiler's CPU seconds (user and system) with the
 # header, over those with <cuda_runtime.h> alone, as a ratio, so that a slower machine does not
 # change the answer. The limit is 0.5 s where an empty file takes nvcc 0.63 s, a ratio of 1.79. These may cost more:
-# what needs the memory pool or text of results (the pool, buffers, staging, choose, expect, the reports) and the
+# what needs the memory pool or text of results (the pool, buffers, staging, choose, expect, the reports and charts) and the
 # reductions of rows and columns, 0.7 s (2.10); what tunes, the cache of graphs, and what moves batches with both
 # pools, 1.0 s (2.60); what keeps the results of tunes, and tune.hpp, 1.2 s (2.95); warpwright.hpp, the sum of
 # all, 2.3 s (4.70).
@@ -155,7 +155,8 @@ limit_for() {
       warpwright/stream/collect.hpp | warpwright/stream/run_in_batches.hpp) limit=$limit_of_tuner ;;
     warpwright/memory.hpp | warpwright/memory/pool.hpp | warpwright/memory/cache.hpp | \
       warpwright/memory/buffer.hpp | warpwright/memory/scalar.hpp | warpwright/memory/staging.hpp | \
-      warpwright/measure/choose.hpp | warpwright/measure/compare.hpp | warpwright/measure/expect.hpp | \
+      warpwright/measure/ceilings.hpp | warpwright/measure/roofline.hpp | warpwright/occupancy/advice.hpp | \
+      warpwright/occupancy/ptxas.hpp | warpwright/measure/choose.hpp | warpwright/measure/compare.hpp | warpwright/measure/expect.hpp | \
       warpwright/tune/report.hpp | warpwright/tune/tuning_store.hpp | warpwright/kernel/explain.hpp | \
       warpwright/kernel/reduce_matrix.hpp | warpwright/observe/monitor.hpp | warpwright/observe/step_timer.hpp | \
       warpwright/observe/sync_watch.hpp | warpwright/serve/batch_policy.hpp | \

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
+#include <warpwright/core/detail/report/plot_axis.hpp>
 #include <warpwright/core/detail/text/figures.hpp>
 #include <warpwright/core/detail/text/markup.hpp>
-#include <warpwright/core/detail/report/plot_axis.hpp>
 #include <warpwright/tune/detail/report/result_text.hpp>
 #include <warpwright/tune/report.hpp>
 

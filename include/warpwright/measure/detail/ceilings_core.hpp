@@ -4,8 +4,8 @@
 
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
+#include <warpwright/core/stream.hpp>
 #include <warpwright/measure/roofline.hpp>
-#include <warpwright/memory/buffer.hpp>
 
 #include <cstdint>
 
@@ -18,6 +18,22 @@ struct ceiling_settings {
   double seconds_each = 0.2;
 };
 
+/// Memory of the runtime's own, as what is measured must not depend on a pool.
+class plain_memory : noncopyable {
+ public:
+  enum class kind { device, host };
+  /// @throws out_of_memory, cuda_error
+  plain_memory(kind where_it_is, std::size_t bytes, source_location where);
+  ~plain_memory();
+  [[nodiscard]] unsigned char* data() const noexcept { return static_cast<unsigned char*>(data_); }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+ private:
+  kind kind_;
+  void* data_ = nullptr;
+  std::size_t size_;
+};
+
 /// measure_ceilings() without its kernels.
 class ceilings_core : noncopyable {
  public:
@@ -25,7 +41,9 @@ class ceilings_core : noncopyable {
 
   [[nodiscard]] unsigned char* source() const noexcept { return source_.data(); }
   [[nodiscard]] unsigned char* target() const noexcept { return target_.data(); }
-  [[nodiscard]] std::uint32_t* sink() const noexcept { return sink_.data(); }
+  [[nodiscard]] std::uint32_t* sink() const noexcept {
+    return static_cast<std::uint32_t*>(static_cast<void*>(sink_.data()));
+  }
   [[nodiscard]] std::size_t bytes() const noexcept { return source_.size(); }
   /// @return a power of two, about a quarter of the L2 cache, in bytes; 0: there is none
   [[nodiscard]] std::size_t l2_part() const noexcept;
@@ -47,6 +65,8 @@ class ceilings_core : noncopyable {
   [[nodiscard]] device_ceilings finish();
 
  private:
+  static std::size_t buffer_bytes(device_ceilings const& of, ceiling_settings const& settings,
+                                  source_location where);
   void measure_one(limit which, double work, double parts, function_ref<void()> call);
 
   stream_ref stream_;
@@ -54,9 +74,7 @@ class ceilings_core : noncopyable {
   source_location where_;
   std::uint64_t begin_;
   device_ceilings result_;
-  memory_pool pool_;
-  device_buffer<unsigned char> source_, target_;
-  device_buffer<std::uint32_t> sink_;
+  plain_memory source_, target_, sink_;
 };
 
 }  // namespace detail

@@ -4,13 +4,11 @@
 
 #include <warpwright/measure/detail/ceilings_core.hpp>
 
+#include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/clock.hpp>
 #include <warpwright/core/detail/system/dynamic_library.hpp>
 #include <warpwright/core/detail/text/line_fields.hpp>
-#include <warpwright/graph/capture.hpp>
-#include <warpwright/graph/graph_exec.hpp>
 #include <warpwright/measure/measure.hpp>
-#include <warpwright/memory/pinned.hpp>
 
 WARPWRIGHT_BEGIN
 
@@ -62,24 +60,24 @@ inline std::size_t power_of_two_below(std::size_t n) noexcept {
   return n == 0 ? 0 : power;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE ceilings_core::ceilings_core(stream_ref stream,
-                                                               ceiling_settings const& settings,
-                                                               source_location where)
-    : stream_{stream},
-      settings_{settings},
-      where_{where},
-      begin_{monotonic_nanoseconds()},
-      pool_{current_device(where), memory_pool_options{}.source(memory_source::cuda_malloc),
-            where} {
-  check_not_capturing("measure_ceilings", stream, where);
-  device_id const device = current_device(where);
-  result_.device = get_device_info(device, where);
-  result_.gpu = gpu_model::of(device, where);
+WARPWRIGHT_COLD WARPWRIGHT_INLINE plain_memory::plain_memory(kind where_it_is, std::size_t bytes,
+                                                             source_location where)
+    : kind_{where_it_is}, size_{bytes} {
+  check(kind_ == kind::device ? cudaMalloc(&data_, bytes) : cudaMallocHost(&data_, bytes),
+        kind_ == kind::device ? "cudaMalloc" : "cudaMallocHost", where);
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE plain_memory::~plain_memory() {
+  discard(kind_ == kind::device ? cudaFree(data_) : cudaFreeHost(data_));
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::size_t ceilings_core::buffer_bytes(
+    device_ceilings const& of, ceiling_settings const& settings, source_location where) {
   constexpr std::size_t mib = std::size_t{1} << 20U;
   std::size_t bytes = settings.bytes;
   if (bytes == 0) {
-    std::size_t const most = result_.device.host_runtime ? 16 * mib : 1024 * mib;
-    std::size_t const quarter = result_.device.memory_free_bytes / 4;
+    std::size_t const most = of.device.host_runtime ? 16 * mib : 1024 * mib;
+    std::size_t const quarter = of.device.memory_free_bytes / 4;
     bytes = quarter < most ? quarter : most;
   }
   bytes = bytes / mib * mib;
@@ -89,9 +87,30 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE ceilings_core::ceilings_core(stream_ref stream
                                " s for each; give at least 1 MiB, and up to 60 s",
                            where);
   }
-  source_ = device_buffer<unsigned char>{pool_, stream, bytes, where};
-  target_ = device_buffer<unsigned char>{pool_, stream, bytes, where};
-  sink_ = device_buffer<std::uint32_t>{pool_, stream, 1, where};
+  return bytes;
+}
+
+WARPWRIGHT_COLD inline device_ceilings current_device_ceilings(stream_ref stream,
+                                                               source_location where) {
+  check_not_capturing("measure_ceilings", stream, where);
+  device_id const device = current_device(where);
+  device_ceilings all;
+  all.device = get_device_info(device, where);
+  all.gpu = gpu_model::of(device, where);
+  return all;
+}
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE ceilings_core::ceilings_core(stream_ref stream,
+                                                               ceiling_settings const& settings,
+                                                               source_location where)
+    : stream_{stream},
+      settings_{settings},
+      where_{where},
+      begin_{monotonic_nanoseconds()},
+      result_{current_device_ceilings(stream, where)},
+      source_{plain_memory::kind::device, buffer_bytes(result_, settings, where), where},
+      target_{plain_memory::kind::device, source_.size(), where},
+      sink_{plain_memory::kind::device, sizeof(std::uint32_t), where} {
   check(cudaMemsetAsync(sink_.data(), 0, sizeof(std::uint32_t), stream.get()), "cudaMemsetAsync",
         where);
 }
@@ -148,9 +167,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void ceilings_core::copies() {
     check(cudaMemcpyAsync(target(), source(), bytes(), cudaMemcpyDeviceToDevice, stream_.get()),
           "cudaMemcpyAsync", where_);
   });
-  pinned_pool pinned;
   std::size_t const most = std::size_t{64} << 20U;
-  pinned_buffer<unsigned char> const host{pinned, bytes() < most ? bytes() : most, where_};
+  plain_memory const host{plain_memory::kind::host, bytes() < most ? bytes() : most, where_};
   auto const work = static_cast<double>(host.size());
   auto const copy = [&](void* to, void const* from, cudaMemcpyKind kind) {
     check(cudaMemcpyAsync(to, from, host.size(), kind, stream_.get()), "cudaMemcpyAsync", where_);
@@ -194,9 +212,27 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void ceilings_core::launches(
     });
   };
   seconds(limit::launch, [&] { launch(stream_); });
-  auto const body = [&](stream_ref s) { launch(s); };
-  graph_exec exec{capture(stream_, body, capture_mode::thread, where_), where_};
-  seconds(limit::graph_launch, [&] { exec.launch(stream_, where_); });
+  struct one_launch {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t exec = nullptr;
+    ~one_launch() {
+      if (exec != nullptr) discard(cudaGraphExecDestroy(exec));
+      if (graph != nullptr) discard(cudaGraphDestroy(graph));
+    }
+  } graph;
+  check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal),
+        "cudaStreamBeginCapture", where_);
+  try {
+    launch(stream_);
+  } catch (...) {
+    discard(cudaStreamEndCapture(stream_.get(), &graph.graph));
+    throw;
+  }
+  check(cudaStreamEndCapture(stream_.get(), &graph.graph), "cudaStreamEndCapture", where_);
+  check(cudaGraphInstantiate(&graph.exec, graph.graph, 0), "cudaGraphInstantiate", where_);
+  seconds(limit::graph_launch,
+          [&] { check(cudaGraphLaunch(graph.exec, stream_.get()), "cudaGraphLaunch", where_); });
+  stream_.synchronize(where_);
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void ceilings_core::links() {
@@ -207,14 +243,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void ceilings_core::links() {
     check(cudaDeviceCanAccessPeer(&direct, from, to), "cudaDeviceCanAccessPeer", where_);
     std::size_t const most = std::size_t{64} << 20U;
     std::size_t const size = bytes() < most ? bytes() : most;
-    stream const own = [&] {
-      scoped_device const current{device_id{to}, where_};
-      return stream{where_};
-    }();
-    memory_pool there{device_id{to}, memory_pool_options{}.source(memory_source::cuda_malloc),
-                      where_};
-    device_buffer<unsigned char> const buffer{there, own, size, where_};
-    own.synchronize(where_);
+    scoped_device current{device_id{to}, where_};
+    plain_memory const buffer{plain_memory::kind::device, size, where_};
     ceiling const copies = result_[limit::copy];
     rate(limit::copy, static_cast<double>(size), [&] {
       check(cudaMemcpyPeerAsync(buffer.data(), to, source(), from, size, stream_.get()),

@@ -175,7 +175,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string explain(roofline_point const& p) {
     text += detail::value_text(p.binds, math ? p.flops_per_second : p.bytes_per_second) + " of " +
             detail::value_text(p.binds, p.ceiling_value) + " (" + to_string(p.binds) + ")";
   }
-  if (p.what.bytes > 0.0 && p.what.flops > 0.0) {
+  if (p.binds != limit::launch && p.what.bytes > 0.0 && p.what.flops > 0.0) {
     text += ", at " + detail::format_number("%.3g", p.intensity) +
             " flop/B; arithmetic binds from " + detail::format_number("%.3g", p.ridge);
   }

@@ -31,7 +31,8 @@ class ptxas_reader {
       if (end == std::string::npos || arch_at == 0) refuse(text);
       ptxas_kernel kernel;
       kernel.name = text.substr(at, end - at);
-      int const capability = std::atoi(text.c_str() + arch_at);  // "90a": as 90
+      long const number = std::strtol(text.c_str() + arch_at, nullptr, 10);  // "90a": as 90
+      int const capability = number < 0 || number > 9999 ? 0 : static_cast<int>(number);
       kernel.device = architecture_of(capability / 10, capability % 10, where_);
       kernels.push_back(kernel);
       needs_use_ = true;

@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where a kernel is under the roofs, and the ceilings as they are measured.
+#include "support/catch.hpp"
+
+#include <warpwright/core/device.hpp>
+#include <warpwright/measure/ceilings.hpp>
+
+#include <cmath>
+#include <limits>
+
+#if WARPWRIGHT_HOST_RUNTIME
+#include <warpwright/testing/fault_plan.hpp>
+#include <warpwright/testing/host_runtime.hpp>
+#endif
+
+namespace {
+
+namespace ww = warpwright;
+using ww::limit;
+
+ww::device_ceilings h100() {
+  ww::device_ceilings c;
+  c.gpu = ww::gpus::h100_sxm;
+  c.date = "2026-11-27T00:00:00Z";
+  auto const set = [&](limit which, double value) { c[which] = {value, value, value, true}; };
+  set(limit::copy, 3.0e12);
+  set(limit::read, 3.2e12);
+  set(limit::l2_read, 6.0e12);
+  set(limit::fp32, 60e12);
+  set(limit::tensor, 600e12);
+  set(limit::launch, 2e-6);
+  set(limit::memory_latency, 0.5e-6);
+  return c;
+}
+
+// y = a x + y of 2^28 floats.
+constexpr double n = 268435456.0;
+
+TEST_CASE("what takes longest binds: bytes, operations or the launch") {
+  ww::device_ceilings const c = h100();
+  ww::roofline_point const saxpy = ww::roofline(c, {2.0 * n, 12.0 * n}, 1.2e-3);
+  CHECK(saxpy.binds == limit::copy);
+  CHECK(saxpy.least_seconds == Approx(12.0 * n / 3.0e12));
+  CHECK(saxpy.fraction == Approx(12.0 * n / 3.0e12 / 1.2e-3));
+  CHECK(saxpy.intensity == Approx(1.0 / 6.0));
+  CHECK(saxpy.ridge == Approx(20.0));
+  CHECK(saxpy.bytes_per_second == Approx(12.0 * n / 1.2e-3));
+  CHECK(saxpy.bytes_in_flight == Approx(1.5e6));
+  CHECK(ww::roofline(c, {300.0 * n, 12.0 * n}, 1.5e-3).binds == limit::fp32);
+  CHECK(ww::roofline(c, {300.0 * n, 12.0 * n, limit::tensor}, 1.5e-3).binds == limit::copy);
+  CHECK(ww::roofline(c, {0.0, 4.0 * n, limit::fp32, limit::read}, 1e-3).binds == limit::read);
+  ww::roofline_point const small = ww::roofline(c, {2.0, 12.0}, 4e-6);
+  CHECK(small.binds == limit::launch);
+  CHECK(small.fraction == Approx(0.5));
+  // As many of both: exactly under the ridge memory binds.
+  CHECK(ww::roofline(c, {60e9, 3e9}, 2e-3).binds == limit::copy);
+  CHECK(ww::roofline(c, {60.1e9, 3e9}, 2e-3).binds == limit::fp32);
+}
+
+TEST_CASE("a point under the roofs is put into words") {
+  ww::device_ceilings const c = h100();
+  CHECK(ww::explain(ww::roofline(c, {2.0 * n, 12.0 * n}, 1.2e-3)) ==
+        "memory: 89.5 % of what is possible, 2.684 TB/s of 3.000 TB/s (copy), at 0.167 flop/B; "
+        "arithmetic binds from 20: only fewer bytes help");
+  auto const has = [&](ww::cost const& what, double seconds, char const* part) {
+    return ww::explain(ww::roofline(c, what, seconds)).find(part) != std::string::npos;
+  };
+  CHECK(has({2.0 * n, 12.0 * n}, 4e-3, ": 1.431 MiB must be in flight; load more in each thread"));
+  CHECK(has({2.0 * n, 12.0 * n}, 1e-4, "More than is possible"));
+  CHECK(has({300.0 * n, 12.0 * n}, 1.4e-3, "fewer operations or a narrower type help"));
+  CHECK(has({300.0 * n, 12.0 * n}, 9e-3, "look for waits"));
+  CHECK(has({1.0, 1.0}, 3e-6, "3.00 us where a launch takes 2.00 us: fuse it with others"));
+}
+
+TEST_CASE("points that cannot be are refused") {
+  ww::device_ceilings c = h100();
+  CHECK_THROWS_WITH(ww::roofline(c, {-1.0, 1.0}, 1.0), contains("give 0 or more of both"));
+  CHECK_THROWS_WITH(ww::roofline(c, {1.0, 1.0}, 0.0), contains("a time above 0"));
+  CHECK_THROWS_WITH(ww::roofline(c, {1.0, std::nan("")}, 1.0), contains("roofline:"));
+  CHECK_THROWS_WITH(ww::roofline(c, {1.0, 1.0, limit::copy}, 1.0), contains("'copy' is to be"));
+  CHECK_THROWS_WITH(ww::roofline(c, {1.0, 1.0, limit::fp32, limit::up}, 1.0), contains("'up'"));
+  CHECK_THROWS_WITH(ww::roofline(c, {1.0, 1.0, limit::fp64}, 1.0),
+                    contains("the ceiling 'fp64' of H100 SXM was not measured"));
+  CHECK_NOTHROW(ww::roofline(c, {0.0, 1.0, limit::fp64}, 1.0));
+}
+
+TEST_CASE("Amdahl's and Little's laws") {
+  CHECK(ww::amdahl(4.0, 10.0, 2.0) == Approx(1.25));
+  CHECK(ww::amdahl(4.0, 10.0, std::numeric_limits<double>::infinity()) == Approx(10.0 / 6.0));
+  CHECK(ww::amdahl(0.0, 10.0, 2.0) == 1.0);
+  CHECK_THROWS_WITH(ww::amdahl(11.0, 10.0, 2.0), contains("a part of 11 s of 10 s"));
+  CHECK_THROWS_AS(ww::amdahl(1.0, 10.0, 0.0), std::invalid_argument);
+  static_assert(ww::littles_law(3.0e12, 0.5e-6) == 3.0e12 * 0.5e-6, "");
+}
+
+TEST_CASE("ceilings and points as text, JSON and SVG") {
+  ww::device_ceilings c = h100();
+  c.peers.push_back({0, 1, {2e11, 2e11, 2e11, true}, true});
+  std::string const text = ww::to_text(c);
+  INFO(text);
+  CHECK(text.find("copy              3.000 TB/s   +-0.0 %  cudaMemcpyAsync") != std::string::npos);
+  CHECK(text.find("fp64                       -            8 independent") != std::string::npos);
+  CHECK(text.find("to device 1       200.0 GB/s            cudaMemcpyPeerAsync, directly") !=
+        std::string::npos);
+  std::string const json = ww::to_json(c);
+  CHECK(json.find("\"fp64\":null") != std::string::npos);
+  CHECK(json.find("\"copy\":{\"value\":3e+12,") != std::string::npos);
+  ww::named_point const point{"a<b & c", ww::roofline(c, {2.0 * n, 12.0 * n}, 1.2e-3)};
+  std::string const svg = ww::to_svg(c, {point, {"none", {}}}, "<title>");
+  CHECK(svg.find("a&lt;b &amp; c 89.5 %") != std::string::npos);
+  CHECK(svg.find("&lt;title&gt;") != std::string::npos);
+  CHECK(svg.find("nan") == std::string::npos);
+}
+
+TEST_CASE("all ceilings of a device are measured") {
+  ww::stream stream;
+  auto const options = ww::ceiling_options{}.bytes(std::size_t{4} << 20U).seconds_each(0.02);
+  ww::device_ceilings const c = ww::measure_ceilings(stream, options);
+  for (std::size_t i = 0; i < ww::limit_count; ++i) {
+    INFO(ww::to_string(static_cast<limit>(i)));
+    bool const may_be_missing = static_cast<limit>(i) == limit::tensor;
+    CHECK((may_be_missing || c.all[i].value > 0.0));
+    CHECK(c.all[i].low <= c.all[i].value);
+    CHECK(c.all[i].high >= c.all[i].value);
+  }
+  CHECK(c.gpu.is_measured());
+  CHECK(c.gpu.copy_bytes_per_second == c[limit::copy].value);
+  CHECK(c.device.uuid == ww::get_device_info(ww::current_device()).uuid);
+  CHECK(c.peers.size() + 1 == static_cast<std::size_t>(ww::device_count()));
+  CHECK(c.date.size() == 20);
+}
+
+TEST_CASE("wrong options and capturing streams are refused") {
+  ww::stream stream;
+  CHECK_THROWS_WITH(ww::measure_ceilings(stream, ww::ceiling_options{}.bytes(1000)),
+                    contains("at least 1 MiB"));
+  CHECK_THROWS_AS(ww::measure_ceilings(stream, ww::ceiling_options{}.seconds_each(0.0)),
+                  std::invalid_argument);
+  ww::check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeRelaxed), "begin");
+  CHECK_THROWS_AS(ww::measure_ceilings(stream), std::invalid_argument);
+  cudaGraph_t graph = nullptr;
+  ww::check(cudaStreamEndCapture(stream.get(), &graph), "end");
+  ww::check(cudaGraphDestroy(graph), "destroy");
+}
+
+#if WARPWRIGHT_HOST_RUNTIME
+TEST_CASE("other devices are linked, and a failing call is reported without a leak") {
+  ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_devices(2));
+  auto const options = ww::ceiling_options{}.bytes(std::size_t{1} << 20U).seconds_each(0.01);
+  {
+    ww::stream stream;
+    ww::device_ceilings const c = ww::measure_ceilings(stream, options);
+    REQUIRE(c.peers.size() == 1);
+    CHECK(c.peers[0].to == 1);
+    CHECK(c.peers[0].bytes_per_second.value > 0.0);
+    for (char const* call : {"cudaMalloc", "cudaMemcpyAsync", "cudaMallocHost",
+                             "cudaMemcpyPeerAsync", "cudaGraphInstantiate"}) {
+      INFO(call);
+      ww::testing::scoped_fault_plan const plan{
+          ww::testing::fault_plan{}.fail(call, 1, cudaErrorMemoryAllocation)};
+      CHECK_THROWS(ww::measure_ceilings(stream, options));
+    }
+  }
+  CHECK(ww::testing::leak_report().empty());
+  ww::testing::reset_host_runtime();
+}
+#endif
+
+}  // namespace
