@@ -121,12 +121,13 @@ WARPWRIGHT_INLINE std::size_t ceilings_core::l2_part() const noexcept {
 }
 
 WARPWRIGHT_INLINE std::uint64_t ceilings_core::resident_threads() const noexcept {
+  if (result_.device.host_runtime) return 4096;
   return static_cast<std::uint64_t>(result_.gpu.multiprocessors) *
          static_cast<std::uint64_t>(result_.gpu.threads_per_multiprocessor);
 }
 
 WARPWRIGHT_INLINE int ceilings_core::rounds(limit which) const noexcept {
-  if (result_.device.host_runtime) return 1;
+  if (result_.device.host_runtime) return 256;
   return which == limit::fp64 ? 512 : 2048;
 }
 
