@@ -3,14 +3,15 @@
 //
 // The backward pass of GPT-2 124M as its matrix products, 148 gradients of bfloat16, on all GPUs:
 // without communication, with a gradient_reducer whose buckets are found, and with some sizes of
-// buckets. bench/scale/torch_ddp.py is the same under PyTorch's DistributedDataParallel. Prints
-// CSV: medians of steps, and the exposed communication.
+// buckets; and a step of adamw behind it, whole or sharded. bench/scale/torch_ddp.py is the same
+// under PyTorch's DistributedDataParallel. Prints CSV: medians of steps, and the exposed
+// communication.
 //
 //   scale_gpt2_step [TOKENS, 8192]
 #include "ranks.hpp"
 
 #include <warpwright/memory/buffer.hpp>
-#include <warpwright/scale/gradient_reducer.hpp>
+#include <warpwright/scale/sharded_optimizer.hpp>
 
 #if !WARPWRIGHT_HOST_RUNTIME
 #include <cublas_v2.h>
@@ -171,6 +172,36 @@ void run(ww::communicator& comm, std::size_t tokens) {
     measure((std::to_string(mib) + " MiB").c_str(), options.bucket_bytes(mib << 20U), true);
   }
   measure("no communication", options, false);
+
+  std::size_t all = 0;
+  for (std::size_t const n : counts) all += n;
+  ww::device_buffer<std::uint16_t> const weights{pool, stream, all};
+  ww::check(cudaMemsetAsync(weights.data(), 0, weights.size_bytes(), stream.get()), "memset");
+  ww::tensor_list parameters;
+  all = 0;
+  for (std::size_t const n : counts) {
+    parameters.add(std::to_string(parameters.size()), weights.data() + all,
+                   ww::element_type::bfloat16, {static_cast<std::int64_t>(n)});
+    all += n;
+  }
+  int const first = bench::on_host ? 20 : 30;
+  double whole = 0.0;
+  {
+    ww::gradient_reducer reduce{comm, pool, stream, parameters, options};
+    ww::adamw optimizer{pool, stream, parameters};
+    whole = steps_us(comm, stream, first, [&] {
+      backward(stream, reduce.gradients(), [&](std::size_t i) { reduce.ready(stream, i); });
+      reduce.finish(stream);
+      optimizer.step(stream, reduce.gradients());
+    });
+  }
+  ww::sharded_optimizer<ww::adamw> optimizer{comm, pool, stream, parameters};
+  double const sharded = steps_us(comm, stream, first, [&] {
+    backward(stream, optimizer.gradients(), [&](std::size_t i) { optimizer.ready(stream, i); });
+    optimizer.step(stream);
+  });
+  say(comm, "# with adamw: whole %.0f us, sharded %.0f us, %.3f of it\n", whole, sharded,
+      sharded / whole);
 }
 
 }  // namespace

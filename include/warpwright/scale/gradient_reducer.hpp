@@ -230,12 +230,14 @@ class reducer_of_gradients : detail::noncopyable {
     failed_ = false;
   }
 
-  /// **Stream:** blocks until the last step has ended.
+  /// @return with the times of the last step that has ended, or of the last but one behind a wait
   WARPWRIGHT_COLD gradient_reducer_statistics statistics() const {
     gradient_reducer_statistics s{steps_, buckets_.size(),    bucket_bytes_, settled_, 0.0,
                                   0.0,    arena_.has_window()};
-    if (steps_ > 0) s.exposed_seconds = seconds(2 * steps_);
-    if (steps_ > 1) s.step_seconds = seconds(2 * steps_ - 1);
+    bool const runs = steps_ > 2 && !is_done(2 * steps_ + 1);
+    std::uint64_t const last = steps_ - (runs ? 1 : 0);
+    if (last > 0) s.exposed_seconds = seconds(2 * last, last);
+    if (last > 1) s.step_seconds = seconds(2 * last - 1, last);
     return s;
   }
   /// @return what each rank has of sharded() gradients, in elements
@@ -264,10 +266,14 @@ class reducer_of_gradients : detail::noncopyable {
   [[nodiscard]] timed_event& event_of(std::uint64_t number) const noexcept {
     return events_[number % events_.size()];
   }
-  // Until the end of the last step.
-  [[nodiscard]] double seconds(std::uint64_t begin) const {
+  [[nodiscard]] bool is_done(std::uint64_t number) const noexcept {
     detail::relaxed_capture_mode const relaxed;
-    timed_event const& end = event_of(2 * steps_ + 1);
+    return detail::discard(cudaEventQuery(event_of(number).get())) != cudaErrorNotReady;
+  }
+  // Until the end of a step.
+  [[nodiscard]] double seconds(std::uint64_t begin, std::uint64_t step) const {
+    detail::relaxed_capture_mode const relaxed;
+    timed_event const& end = event_of(2 * step + 1);
     end.synchronize();
     return 1e-3 * static_cast<double>(end.milliseconds_since(event_of(begin)));
   }
@@ -366,8 +372,8 @@ class reducer_of_gradients : detail::noncopyable {
       settled_ = values_.bucket_bytes != 0;
       use_plan(settled_ ? bucket_bytes_ : mib[0] << 20U);
     } else if (steps_ % 3 == 1) {  // the first step of a size does not count: NCCL warms up
-      double const least =
-          detail::largest_of_ranks(comm_, "the times of steps", seconds(2 * steps_ - 3), where);
+      double const least = detail::largest_of_ranks(comm_, "the times of steps",
+                                                    seconds(2 * steps_ - 3, steps_), where);
       if (least < best_seconds_) {
         best_seconds_ = least;
         best_bytes_ = bucket_bytes_;
