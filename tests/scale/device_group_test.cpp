@@ -336,39 +336,32 @@ TEST_CASE("events are used again, and a piece takes few calls") {
   CHECK(ww::testing::call_count("cudaEventElapsedTime") <= 22);
 }
 
+// Each kind of call of a group.
+void use_all() {
+  ww::device_group group{ww::device_group_options{}.max_pieces(1)};
+  for (int k = 0; k < 5; ++k) group.run([](ww::device_slot& d) { occupy(d.stream, 0.1); });
+  ww::device_buffer<float> x{group.pool(0), group.stream(0), 8},
+      y{group.pool(1), group.stream(1), 8};
+  group.split(8, [&](ww::device_slot& d, std::size_t, std::size_t) { occupy(d.stream, 0.1); });
+  group.gather(group.stream(1), {{0, 0, 8}}, y.data(), std::vector<float*>{x.data()});
+  group.wait();
+  static_cast<void>(group.links(64));
+}
+
 TEST_CASE("captures of other threads are not disturbed") {
   have(2);
   ww::stream const captured{ww::device_id{0}};
   REQUIRE(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal) == cudaSuccess);
-  std::thread{[] {
-    ww::device_group group{ww::device_group_options{}.max_pieces(1)};
-    for (int k = 0; k < 6; ++k) group.run([](ww::device_slot& d) { occupy(d.stream, 1.0); });
-    group.split(10, [](ww::device_slot& d, std::size_t, std::size_t) { occupy(d.stream, 1.0); });
-    group.wait();
-    CHECK(group.links(1024).size() == 2);
-    CHECK(ww::testing::call_count("cudaDeviceEnablePeerAccess") == 2);
-    ww::device_buffer<char> x{group.pool(1), group.stream(1), 10};
-    group.gather(group.stream(1), {{0, 0, 10}}, x.data(), std::vector<char*>{x.data()});
-    group.wait();
-  }}.join();
+  std::thread{use_all}.join();
+  CHECK(ww::testing::call_count("cudaDeviceEnablePeerAccess") == 2);
   cudaGraph_t graph = nullptr;
   CHECK(cudaStreamEndCapture(captured, &graph) == cudaSuccess);
   CHECK(cudaGraphDestroy(graph) == cudaSuccess);
 }
 
 TEST_CASE("whichever call fails, its name is told and nothing leaks") {
-  auto const use = [] {
-    ww::device_group group{ww::device_group_options{}.max_pieces(1)};
-    for (int k = 0; k < 5; ++k) group.run([](ww::device_slot& d) { occupy(d.stream, 0.1); });
-    ww::device_buffer<float> x{group.pool(0), group.stream(0), 8},
-        y{group.pool(1), group.stream(1), 8};
-    group.split(8, [&](ww::device_slot& d, std::size_t, std::size_t) { occupy(d.stream, 0.1); });
-    group.gather(group.stream(1), {{0, 0, 8}}, y.data(), std::vector<float*>{x.data()});
-    group.wait();
-    static_cast<void>(group.links(64));
-  };
   have(2);
-  use();
+  use_all();
   for (ww::testing::call_record const& call : ww::testing::calls()) {
     bool frees = false;  // where that fails, nothing else can be done
     for (char const* const part : {"Destroy", "Free", "Unmap", "Release"}) {
@@ -380,7 +373,7 @@ TEST_CASE("whichever call fails, its name is told and nothing leaks") {
       ww::testing::scoped_fault_plan const faults{
           ww::testing::fault_plan{}.fail(call.name, nth, cudaErrorMemoryAllocation)};
       try {
-        use();
+        use_all();
       } catch (ww::cuda_error const& error) {
         CHECK_THAT(error.what(), contains(error.api()));
         CHECK(std::string{error.api()}.substr(0, 4) != "warp");

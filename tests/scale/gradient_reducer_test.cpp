@@ -18,22 +18,20 @@ namespace {
 
 namespace ww = warpwright;
 namespace ew = ww::ew;
-using ranks::texts;
+using ranks::error_of, ranks::expect;
 
 std::vector<std::size_t> const counts{1000, 30, 70000, 0, 7, 200};
 
 struct rank_setup {
-  rank_setup(std::string const& path, int rank, int count,
-             ww::gradient_reducer_options const& options = {},
-             std::vector<std::size_t> const& sizes = counts)
-      : comm{ww::rendezvous::file(path, rank, count),
-             ww::communicator_options{}.deadline(ranks::patient(20.0))},
+  explicit rank_setup(int rank, ww::gradient_reducer_options const& options = {},
+                      std::vector<std::size_t> const& sizes = counts,
+                      std::string const& file = "store")
+      : comm{ranks::meet(rank, 2, file), ranks::within(ranks::patient(20.0))},
         reduce{comm, pool, stream, sizes, options} {}
   // Writes (rank + 1) * (gradient + 1) * factor and says that it is ready.
   void write(ww::stream_ref s, std::size_t gradient, float factor = 1.0F) {
     ww::tensor const& t = reduce.gradients()[gradient];
-    float const value =
-        static_cast<float>(comm.rank() + 1) * static_cast<float>(gradient + 1) * factor;
+    float const value = factor * static_cast<float>((comm.rank() + 1) * (int(gradient) + 1));
     ew::run(s, ew::out(static_cast<float*>(t.data), t.size) = value);
     reduce.ready(s, gradient);
   }
@@ -62,25 +60,14 @@ struct rank_setup {
   ww::gradient_reducer reduce;
 };
 
-// @return what each of two ranks says; nothing where there are not two GPUs
-template <class F>
-std::vector<ranks::result> two(F const& function) {
-  if (ranks::most() >= 2) {
-    ranks::folder const files;
-    return ranks::run(2, [&](int rank) { return function(files / "store", rank); });
-  }
-  WARN("left out: two ranks need as many GPUs");
-  return {};
-}
-
 TEST_CASE("gradients are the mean of the ranks, or their sum, also as bfloat16 and captured") {
-  auto const all = two([&](std::string const& path, int rank) {
+  auto const all = ranks::run(2, [](int rank) {
     std::string text;
     int k = 0;
     for (bool const narrow : {false, true}) {
       for (bool const sum : {false, true}) {
-        rank_setup r{path + std::to_string(k++), rank, 2,
-                     ww::gradient_reducer_options{}.narrow(narrow).sum(sum).bucket_bytes(4096)};
+        auto const options = ww::gradient_reducer_options{}.narrow(narrow).sum(sum);
+        rank_setup r{rank, options.bucket_bytes(4096), counts, std::to_string(k++)};
         ww::graph_replay graph{0};
         for (int i = 0; i < 6; ++i) {
           auto const step = [&](ww::stream_ref s) { r.step(s); };
@@ -91,17 +78,14 @@ TEST_CASE("gradients are the mean of the ranks, or their sum, also as bfloat16 a
     }
     return text;
   });
-  INFO(texts(all));
-  for (ranks::result const& one : all) {
-    REQUIRE(one.text == "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 ");
-  }
+  expect(all, {"0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 "});
 }
 
 TEST_CASE("the order is learnt in the first step, the size in the next ones") {
-  auto const all = two([&](std::string const& path, int rank) {
+  auto const all = ranks::run(2, [](int rank) {
     // 12 MiB: sizes of 4, 10 and 25 MiB are tried.
     std::vector<std::size_t> const sizes(12, std::size_t{1} << 18U);
-    rank_setup r{path, rank, 2, {}, sizes};
+    rank_setup r{rank, {}, sizes};
     void const* const before = r.reduce.gradients()[7].data;
     std::string text;
     for (bool settled = false; !settled && text.size() < 40;) {
@@ -117,13 +101,12 @@ TEST_CASE("the order is learnt in the first step, the size in the next ones") {
     }
     return text + (before == r.reduce.gradients()[7].data ? "" : "a gradient has moved");
   });
-  INFO(texts(all));
-  for (ranks::result const& r : all) REQUIRE(r.text == "3 3 3 2 2 2 1 1 1 settled");
+  expect(all, {"3 3 3 2 2 2 1 1 1 settled"});
 }
 
 TEST_CASE("gradients may become ready on several streams") {
-  auto const all = two([&](std::string const& path, int rank) -> std::string {
-    rank_setup r{path, rank, 2};
+  auto const all = ranks::run(2, [](int rank) -> std::string {
+    rank_setup r{rank};
     std::vector<ww::stream> streams(6);
     for (int step = 0; step < 20; ++step) {
       for (std::size_t i = 0; i < counts.size(); ++i) {
@@ -137,19 +120,7 @@ TEST_CASE("gradients may become ready on several streams") {
     }
     return "right";
   });
-  INFO(texts(all));
-  for (ranks::result const& one : all) REQUIRE(one.text == "right");
-}
-
-// @return what a call throws, in a line
-template <class F>
-std::string error_of(F const& call) {
-  try {
-    call();
-  } catch (std::exception const& error) {
-    return std::string{error.what()} + "\n";
-  }
-  return "nothing\n";
+  expect(all, {"right"});
 }
 
 TEST_CASE("two ranks are as one rank that accumulates, and each run has the same bits") {
@@ -157,8 +128,8 @@ TEST_CASE("two ranks are as one rank that accumulates, and each run has the same
   auto const value = [](int part, std::size_t i) {
     return std::sin(static_cast<float>(i) * 0.37F + static_cast<float>(part));
   };
-  auto const all = two([&](std::string const& path, int rank) -> std::string {
-    rank_setup r{path, rank, 2, {}, {n}};
+  auto const all = ranks::run(2, [&](int rank) -> std::string {
+    rank_setup r{rank, {}, {n}};
     std::vector<float> mine(n), first(n), got(n);
     for (std::size_t i = 0; i < n; ++i) mine[i] = value(rank, i);
     for (int run = 0; run < 10; ++run) {
@@ -178,13 +149,12 @@ TEST_CASE("two ranks are as one rank that accumulates, and each run has the same
     }
     return "same";
   });
-  INFO(texts(all));
-  for (ranks::result const& one : all) REQUIRE(one.text == "same");
+  expect(all, {"same"});
 }
 
 TEST_CASE("misuse is refused, and the ranks hear of it") {
-  auto const all = two([&](std::string const& path, int rank) {
-    rank_setup r{path, rank, 2};
+  auto const all = ranks::run(2, [](int rank) {
+    rank_setup r{rank};
     std::string text = error_of([&] { r.reduce.ready(r.stream, 6); });
     r.reduce.ready(r.stream, 5);
     text += error_of([&] { r.reduce.ready(r.stream, 5); });
@@ -192,66 +162,52 @@ TEST_CASE("misuse is refused, and the ranks hear of it") {
     ::usleep(300000);
     return text + error_of([&] { r.comm.check(); });
   });
-  INFO(texts(all));
-  for (ranks::result const& r : all) {
-    REQUIRE(r.has("gradient 6 of 6 does not exist"));
-    REQUIRE(r.has("gradient 5 of 6 does not exist, or is ready already"));
-    REQUIRE(r.has("gradient 0 of 6 is not ready (5 are not)"));
-  }
+  expect(all, {"...gradient 6 of 6 does not exist"});
+  expect(all, {"...gradient 5 of 6 does not exist, or is ready already"});
+  expect(all, {"...gradient 0 of 6 is not ready (5 are not)"});
 }
 
 TEST_CASE("behind regroup() a new reducer works, and the one before is refused") {
-  auto const all = two([&](std::string const& path, int rank) {
-    rank_setup r{path, rank, 2};
+  auto const all = ranks::run(2, [](int rank) {
+    rank_setup r{rank};
     r.step(r.stream);
     r.comm.synchronize(r.stream);
     r.comm.regroup();
-    std::string const text = error_of([&] { r.reduce.ready(r.stream, 5); }) +
-                             error_of([&] { r.reduce.finish(r.stream); });
+    std::string const ready = error_of([&] { r.reduce.ready(r.stream, 5); });
+    std::string const finish = error_of([&] { r.reduce.finish(r.stream); });
     ww::gradient_reducer again{r.comm, r.pool, r.stream, counts};
     for (std::size_t i = 0; i < counts.size(); ++i) again.ready(r.stream, i);
     again.finish(r.stream);
     r.comm.synchronize(r.stream);
-    return text + "done";
+    return ready.substr(ready.find("made")) + finish.substr(finish.find("made"));
   });
-  INFO(texts(all));
-  for (ranks::result const& r : all) {
-    std::string const refusal = "made before regroup(): make it anew";
-    REQUIRE(r.text.find(refusal) != r.text.rfind(refusal));
-    REQUIRE(r.has("done"));
-  }
+  expect(all, {"made before regroup(): make it anew\nmade before regroup(): make it anew\n"});
 }
 
 TEST_CASE("ranks that differ in sizes are refused") {
-  auto const all = two([&](std::string const& path, int rank) {
+  auto const all = ranks::run(2, [](int rank) {
     std::vector<std::size_t> const sizes{10, rank == 0 ? std::size_t{20} : std::size_t{21}};
-    return error_of([&] { rank_setup{path, rank, 2, {}, sizes}; });
+    return error_of([&] { rank_setup{rank, {}, sizes}; });
   });
-  INFO(texts(all));
-  for (ranks::result const& r : all) {
-    REQUIRE(r.has("rank 1 has other gradients or options than rank 0"));
-  }
+  expect(all, {"...rank 1 has other gradients or options than rank 0"});
 }
 
 #if WARPWRIGHT_HOST_RUNTIME
 TEST_CASE("a reducer of which a step has failed is refused") {
-  auto const all = two([&](std::string const& path, int rank) {
-    rank_setup r{path, rank, 2};
+  auto const all = ranks::run(2, [](int rank) {
+    rank_setup r{rank};
     for (std::size_t i = counts.size(); i-- > 1;) r.reduce.ready(r.stream, i);
     ww::testing::scoped_fault_plan const faults{
         ww::testing::fault_plan{}.fail("cudaEventRecord", 1, cudaErrorUnknown)};
     std::string const text = error_of([&] { r.reduce.ready(r.stream, 0); });
     return text + error_of([&] { r.reduce.finish(r.stream); });
   });
-  INFO(texts(all));
-  for (ranks::result const& r : all) {
-    REQUIRE(r.has("cudaEventRecord"));
-    REQUIRE(r.has("a step failed"));
-  }
+  expect(all, {"...cudaEventRecord"});
+  expect(all, {"...a step failed"});
 }
 TEST_CASE("ready() calls nothing before a bucket is full, and nothing waits but finish()") {
-  auto const all = two([&](std::string const& path, int rank) {
-    rank_setup r{path, rank, 2, ww::gradient_reducer_options{}.bucket_bytes(1 << 20)};
+  auto const all = ranks::run(2, [](int rank) {
+    rank_setup r{rank, ww::gradient_reducer_options{}.bucket_bytes(1 << 20)};
     for (int i = 0; i < 3; ++i) r.step(r.stream);
     r.comm.synchronize(r.stream);
     ww::testing::reset_call_counts();
@@ -265,9 +221,8 @@ TEST_CASE("ready() calls nothing before a bucket is full, and nothing waits but 
     }
     return text + (r.reduce.statistics().settled ? "settled" : "tuning");
   });
-  INFO(texts(all));
   // The communication waits for the gradients, finish() for it.
-  REQUIRE(all[0].text == "0 1 2 0 0 0 0 settled");
+  expect(all, {"0 1 2 0 0 0 0 settled", "..."});
 }
 #endif
 

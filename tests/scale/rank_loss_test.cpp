@@ -16,7 +16,6 @@
 namespace {
 
 namespace ww = warpwright;
-using ranks::texts;
 
 enum class fate { killed, stopped, throws, other_size, other_order, late, ends };
 enum class place { init, all_reduce, replay, barrier, save, destroy, abort };
@@ -50,7 +49,7 @@ void suffer(fate what) {
   if (what == fate::throws) throw std::runtime_error{"of its own"};
 }
 
-std::string live(std::string const& path, int rank, drill const& d) {
+std::string live(int rank, drill const& d) {
   bool const is_victim = rank == d.victim;
   auto const suffers_at = [&](place here) {
     if (!is_victim || here != d.where) return;
@@ -63,8 +62,7 @@ std::string live(std::string const& path, int rank, drill const& d) {
   ww::device_buffer<float> data{pool, stream, 64};
   std::vector<float> host(64);
   ww::graph_replay graph{0};
-  ww::communicator comm{ww::rendezvous::file(path, rank, d.count),
-                        ww::communicator_options{}.deadline(deadline)};
+  ww::communicator comm{ranks::meet(rank, d.count), ranks::within(deadline)};
   ww::rank_watch const watch{comm};
   for (int step = 0; step < 6; ++step) {
     bool const now = is_victim && step == 3;
@@ -92,11 +90,16 @@ std::string live(std::string const& path, int rank, drill const& d) {
   return "no loss";
 }
 
-void expect_named(std::vector<ranks::result> const& all, drill const& d) {
+void run(drill const& d) {
+  auto const all = ranks::run(
+      d.count, [&](int rank) { return live(rank, d); },
+      [&](std::vector<pid_t> const& pids) {
+        if (d.what == fate::stopped) ranks::continue_last(pids, d.victim);
+      });
   INFO("rank " << d.victim << " of " << d.count << ": " << fates[static_cast<int>(d.what)] << " at "
-               << places[static_cast<int>(d.where)] << ", deadline " << deadline << texts(all));
-  std::string const name = "rank " + std::to_string(d.victim);
-  for (int rank = 0; rank < d.count; ++rank) {
+               << places[static_cast<int>(d.where)] << ", deadline " << deadline
+               << ranks::texts(all));
+  for (int rank = 0; rank < static_cast<int>(all.size()); ++rank) {
     ranks::result const& r = all[static_cast<std::size_t>(rank)];
     if (rank == d.victim) {
       REQUIRE((r.status == 0 || (d.what == fate::killed && WTERMSIG(r.status) == SIGKILL)));
@@ -109,54 +112,24 @@ void expect_named(std::vector<ranks::result> const& all, drill const& d) {
     }
     REQUIRE(r.has("error: "));
     // Without rank 0 the others cannot know its file.
-    bool const nothing_there = d.where == place::init && d.victim == 0;
-    if (!nothing_there) REQUIRE(r.has(name.c_str()));
+    if (d.where != place::init || d.victim != 0) REQUIRE(r.has("rank " + std::to_string(d.victim)));
     double const begins = d.delay_us * 1e-6 + 0.5 + (d.where == place::init ? deadline : 0.0);
     REQUIRE(r.seconds < begins + deadline + 2.0);
   }
 }
 
-void run(drill const& d) {
-  ranks::folder const files;
-  auto const all = ranks::run(
-      d.count, [&](int rank) { return live(files / "store", rank, d); },
-      [&](std::vector<pid_t> const& pids) {
-        if (d.what != fate::stopped) return;
-        for (int rank = 0; rank < d.count; ++rank) {
-          siginfo_t information{};  // all others have ended, then it goes on
-          if (rank != d.victim) {
-            ::waitid(P_PID, static_cast<id_t>(pids[static_cast<std::size_t>(rank)]), &information,
-                     WEXITED | WNOWAIT);
-          }
-        }
-        auto const victim = pids[static_cast<std::size_t>(d.victim)];
-        siginfo_t information{};
-        ::waitid(P_PID, static_cast<id_t>(victim), &information, WEXITED | WSTOPPED | WNOWAIT);
-        ::kill(victim, SIGCONT);
-      });
-  if (!all.empty()) expect_named(all, d);
-}
-
 TEST_CASE("a stopped rank is noticed although nobody waits for it") {
-  if (ranks::most() < 2) return;
-  ranks::folder const files;
   auto const all = ranks::run(
       2,
-      [&](int rank) -> std::string {
-        ww::communicator comm{ww::rendezvous::file(files / "store", rank, 2),
-                              ww::communicator_options{}.deadline(deadline)};
+      [](int rank) -> std::string {
+        ww::communicator comm{ranks::meet(rank, 2), ranks::within(deadline)};
         comm.barrier();
         if (rank == 1) ::kill(::getpid(), SIGSTOP);
         for (int i = 0; i < 5000; ++i, ::usleep(1000)) comm.check();
         return "not noticed";
       },
-      [](std::vector<pid_t> const& pids) {
-        siginfo_t information{};
-        ::waitid(P_PID, static_cast<id_t>(pids[0]), &information, WEXITED | WNOWAIT);
-        ::kill(pids[1], SIGCONT);
-      });
-  INFO(texts(all));
-  REQUIRE(all[0].has("has not answered for"));
+      [](std::vector<pid_t> const& pids) { ranks::continue_last(pids, 1); });
+  ranks::expect(all, {"...has not answered for", "..."});
 }
 
 TEST_CASE("loss drill") {

@@ -30,7 +30,9 @@ struct result {
   int status = 0;        // as of waitpid()
   std::string text;      // what the function returned, or "error: …"
   double seconds = 0.0;  // that it took
-  [[nodiscard]] bool has(char const* part) const { return text.find(part) != std::string::npos; }
+  [[nodiscard]] bool has(std::string const& part) const {
+    return text.find(part) != std::string::npos;
+  }
 };
 
 inline double now() {
@@ -47,7 +49,31 @@ inline std::string texts(std::vector<result> const& all) {
   return text;
 }
 
-/// A folder of its own for each test, removed at the end.
+/// Requires that the ranks have said these texts, one for all or one for each, in so many seconds;
+/// one that begins with "..." is a part of what was said. Without GPUs for a run nothing was said.
+inline void expect(std::vector<result> const& all, std::vector<std::string> const& expected,
+                   double seconds = 1e9) {
+  INFO(texts(all));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    std::string const& text = expected[i % expected.size()];
+    CAPTURE(i, text);
+    REQUIRE((text.substr(0, 3) == "..." ? all[i].has(text.substr(3)) : all[i].text == text));
+    REQUIRE(all[i].seconds < seconds);
+  }
+}
+
+/// @return what a call throws of a type, in a line
+template <class Error = std::exception, class F>
+std::string error_of(F const& call) {
+  try {
+    call();
+  } catch (Error const& error) {
+    return std::string{error.what()} + "\n";
+  }
+  return "nothing\n";
+}
+
+/// A folder of its own for each run, or for a test that needs it before; removed at the end.
 class folder {
  public:
   folder() {
@@ -65,13 +91,24 @@ class folder {
   }
   folder(folder const&) = delete;
   folder& operator=(folder const&) = delete;
-  [[nodiscard]] std::string operator/(char const* file) const { return path_ + "/" + file; }
 
  private:
   std::string path_;
   pid_t owner_;
 };
 
+/// @return the path of a file in the folder of the run
+inline std::string file(std::string const& name) {
+  return std::getenv("WARPWRIGHT_TEST_FOLDER") + ("/" + name);
+}
+/// @return how the ranks of a run come together by such a file
+inline ww::rendezvous meet(int rank, int count, std::string const& name = "store") {
+  return ww::rendezvous::file(file(name), rank, count);
+}
+
+inline ww::communicator_options within(double seconds) {
+  return ww::communicator_options{}.deadline(seconds);
+}
 /// @return a deadline, longer where WARPWRIGHT_TEST_PATIENCE says so, as under compute-sanitizer
 inline double patient(double seconds) {
   char const* const factor = std::getenv("WARPWRIGHT_TEST_PATIENCE");
@@ -105,17 +142,36 @@ template <class F>
   ::_exit(0);
 }
 
+/// Lets a rank that has stopped go on, as soon as all others have ended.
+inline void continue_last(std::vector<pid_t> const& pids, int stopped) {
+  auto const wait = [](pid_t pid, int how) {
+    siginfo_t information{};
+    ::waitid(P_PID, static_cast<id_t>(pid), &information, how | WEXITED | WNOWAIT);
+  };
+  pid_t const last = pids[static_cast<std::size_t>(stopped)];
+  for (pid_t const pid : pids) wait(pid, pid == last ? WSTOPPED : 0);
+  ::kill(last, SIGCONT);
+}
+
+inline void nothing(std::vector<pid_t> const&) {}
+
 /// Calls `function(rank)` in a process for each rank, and `meanwhile(pids)` here.
-/// @return nothing in a process that is to be a rank of a later call
-template <class F, class Meanwhile>
-std::vector<result> run(int count, F function, Meanwhile meanwhile) {
+/// @return nothing where there are not so many GPUs, and in a process that is to be a rank of a
+/// later call
+template <class F, class Meanwhile = decltype(&nothing)>
+std::vector<result> run_on(int gpus, int count, F function, Meanwhile meanwhile = nothing) {
   static int calls = 0;
   ++calls;
+  if (most() < gpus) {
+    WARN("left out: it needs " << gpus << " GPUs");
+    return {};
+  }
   char const* const given = std::getenv("WARPWRIGHT_TEST_RANK");
   if (given != nullptr) {
     if (std::atoi(std::getenv("WARPWRIGHT_TEST_CALL")) != calls) return {};
     be_rank(std::atoi(given), std::atoi(std::getenv("WARPWRIGHT_TEST_PIPE")), function);
   }
+  folder const files;
   std::vector<result> all(static_cast<std::size_t>(count));
   std::vector<int> pipes;
   std::vector<pid_t> pids;
@@ -164,9 +220,9 @@ std::vector<result> run(int count, F function, Meanwhile meanwhile) {
   }
   return all;
 }
-template <class F>
-std::vector<result> run(int count, F function) {
-  return run(count, function, [](auto const&) {});
+template <class F, class Meanwhile = decltype(&nothing)>
+std::vector<result> run(int count, F function, Meanwhile meanwhile = nothing) {
+  return run_on(count, count, function, meanwhile);
 }
 
 }  // namespace ranks

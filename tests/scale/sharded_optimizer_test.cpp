@@ -17,7 +17,7 @@ namespace {
 
 namespace ww = warpwright;
 namespace ew = ww::ew;
-using ranks::texts;
+using ranks::expect;
 
 std::vector<std::size_t> const sizes{1000, 30, 7001, 7, 200};
 
@@ -50,32 +50,33 @@ std::string bytes_of(ww::stream const& stream, ww::tensor_list const& list) {
 // A network of which each parameter is a layer, with a whole optimizer and with a sharded one.
 template <class T, class Optimizer>
 struct trainings {
-  trainings(std::string const& path, int rank, int count, typename Optimizer::options const& with)
-      : comm{ww::rendezvous::file(path, rank, count),
-             ww::communicator_options{}.deadline(ranks::patient(20.0))},
+  trainings(int rank, int count, typename Optimizer::options const& with,
+            char const* file = "store")
+      : comm{ranks::meet(rank, count, file), ranks::within(ranks::patient(20.0))},
         reduce{comm, pool, stream, parameters.list, reducing},
         whole{pool, stream, parameters.list, with},
         sharded{comm, pool, stream, tensors<T>{pool, stream}.list, with, reducing} {}
-  template <class Ready>
-  void pass(ww::stream_ref s, ww::tensor_list const& of, ww::tensor_list const& gradients,
-            Ready const& ready) {
+  template <class To, class Spoil>
+  void pass(ww::stream_ref s, ww::tensor_list const& of, To& to, Spoil const& spoil) {
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       auto const* const parameter = static_cast<T const*>(of[i].data);
       ew::run(s, ew::out(outputs.memory[i].data(), sizes[i]) = ew::in(parameter, sizes[i]) * 0.5F);
     }
     for (std::size_t i = sizes.size(); i-- > 0;) {
-      ew::run(s, ew::out(static_cast<T*>(gradients[i].data), sizes[i]) =
+      ew::run(s, ew::out(static_cast<T*>(to.gradients()[i].data), sizes[i]) =
                      ew::in(outputs.memory[i].data(), sizes[i]) +
                      0.125F * ew::cast<float>((ew::index() + std::uint64_t(comm.rank())) % 13) -
                      0.5F);
-      ready(i);
+      spoil(to.gradients()[i], i);
+      to.ready(s, i);
     }
   }
   void step(ww::stream_ref s) {
-    pass(s, parameters.list, reduce.gradients(), [&](std::size_t i) { reduce.ready(s, i); });
+    auto const keep = [](ww::tensor const&, std::size_t) {};
+    pass(s, parameters.list, reduce, keep);
     reduce.finish(s);
     whole.step(s, reduce.gradients());
-    pass(s, sharded.parameters(), sharded.gradients(), [&](std::size_t i) { sharded.ready(s, i); });
+    pass(s, sharded.parameters(), sharded, keep);
     sharded.step(s);
   }
   std::string of_whole() const { return bytes_of(stream, parameters.list); }
@@ -92,22 +93,11 @@ struct trainings {
   ww::sharded_optimizer<Optimizer> sharded;
 };
 
-// @return what each rank says; nothing where there are not so many GPUs
-template <class F>
-std::vector<ranks::result> run(int count, F const& function) {
-  if (ranks::most() >= count) {
-    ranks::folder const files;
-    return ranks::run(count, [&](int rank) { return function(files / "store", rank); });
-  }
-  WARN("left out: " << count << " ranks need as many GPUs");
-  return {};
-}
-
 TEST_CASE("whole steps, captured as one graph, have the bits of eager ones") {
-  auto const all = run(2, [](std::string const& path, int rank) {
+  auto const all = ranks::run(2, [](int rank) {
     auto const with = ww::adamw_options{}.clip(1.0F);
-    trainings<float, ww::adamw> eager{path + "a", rank, 2, with};
-    trainings<float, ww::adamw> captured{path + "b", rank, 2, with};
+    trainings<float, ww::adamw> eager{rank, 2, with, "eager"};
+    trainings<float, ww::adamw> captured{rank, 2, with, "captured"};
     std::string const first = eager.of_whole();
     ww::graph_replay graph{0};
     for (int k = 0; k < 5; ++k) eager.step(eager.stream);
@@ -119,14 +109,13 @@ TEST_CASE("whole steps, captured as one graph, have the bits of eager ones") {
            (captured.of_whole() == eager.of_whole() ? ", same bits" : ", other bits") +
            (captured.of_sharded() == eager.of_sharded() ? ", same parts" : ", other parts");
   });
-  INFO(texts(all));
-  for (ranks::result const& r : all) REQUIRE(r.text == "trained, same bits, same parts");
+  expect(all, {"trained, same bits, same parts"});
 }
 
 template <class T, class Optimizer>
-std::string compare(std::string const& path, int rank, int count,
-                    typename Optimizer::options const& with) {
-  trainings<T, Optimizer> t{path, rank, count, with};
+std::string compare(int rank, int count, typename Optimizer::options const& with,
+                    char const* file) {
+  trainings<T, Optimizer> t{rank, count, with, file};
   for (int step = 0; step < 5; ++step) t.step(t.stream);
   t.comm.synchronize(t.stream);
   ww::tensor_list all, own;
@@ -141,38 +130,29 @@ TEST_CASE("a sharded step has the bits of a whole one, and a part of its state")
   int const count = GENERATE(2, 3);
   // Of more than two numbers NCCL's sums differ with the collective.
   if (count > 2 && WARPWRIGHT_HOST_RUNTIME == 0) return;
-  auto const all = run(count, [&](std::string const& path, int rank) {
-    return compare<float, ww::adamw>(path + "a", rank, count, ww::adamw_options{}.decay(0.1F)) +
-           compare<float, ww::sgd>(path + "b", rank, count, {}) +
-           compare<__nv_bfloat16, ww::lion>(path + "c", rank, count, {});
+  auto const all = ranks::run(count, [&](int rank) {
+    return compare<float, ww::adamw>(rank, count, ww::adamw_options{}.decay(0.1F), "adamw") +
+           compare<float, ww::sgd>(rank, count, {}, "sgd") +
+           compare<__nv_bfloat16, ww::lion>(rank, count, {}, "lion");
   });
-  INFO(texts(all));
-  for (ranks::result const& r : all) {
-    REQUIRE(r.text == "same bits, a part; same bits, a part; same bits, a part; ");
-  }
+  expect(all, {"same bits, a part; same bits, a part; same bits, a part; "});
 }
 
 // The norm of all gradients is that of the whole, and an infinity in one part stops all.
 TEST_CASE("all ranks clip alike, and skip alike") {
-  auto const all = run(2, [](std::string const& path, int rank) {
+  auto const all = ranks::run(2, [](int rank) {
     auto const with = ww::adamw_options{}.rate(0.1F).clip(0.5F);
-    trainings<__half, ww::adamw> t{path, rank, 2, with};
+    trainings<__half, ww::adamw> t{rank, 2, with};
     ww::loss_scaler one{t.pool, t.stream}, two{t.pool, t.stream};
     for (int step = 0; step < 5; ++step) {
       auto const spoil = [&](ww::tensor const& gradient, std::size_t i) {
         if (step != 2 || i != 0) return;  // of this one rank 0 has the sum, and rank 1 not
         ew::run(t.stream, ew::out(static_cast<__half*>(gradient.data), 1) = INFINITY);
       };
-      t.pass(t.stream, t.parameters.list, t.reduce.gradients(), [&](std::size_t i) {
-        spoil(t.reduce.gradients()[i], i);
-        t.reduce.ready(t.stream, i);
-      });
+      t.pass(t.stream, t.parameters.list, t.reduce, spoil);
       t.reduce.finish(t.stream);
       t.whole.step(t.stream, t.reduce.gradients(), one);
-      t.pass(t.stream, t.sharded.parameters(), t.sharded.gradients(), [&](std::size_t i) {
-        spoil(t.sharded.gradients()[i], i);
-        t.sharded.ready(t.stream, i);
-      });
+      t.pass(t.stream, t.sharded.parameters(), t.sharded, spoil);
       t.sharded.step(t.stream, two);
     }
     t.comm.synchronize(t.stream);
@@ -188,13 +168,12 @@ TEST_CASE("all ranks clip alike, and skip alike") {
            std::to_string(two.status(t.stream).skipped) +
            (most <= 0.002 ? " alike" : " differ by " + std::to_string(most));
   });
-  INFO(texts(all));
-  for (ranks::result const& r : all) REQUIRE(r.text == "1 1 alike");
+  expect(all, {"1 1 alike"});
 }
 
 TEST_CASE("tensors of several types are refused") {
-  auto const all = run(1, [](std::string const& path, int) {
-    ww::communicator comm{ww::rendezvous::file(path, 0, 1)};
+  auto const all = ranks::run(1, [](int) {
+    ww::communicator comm{ranks::meet(0, 1)};
     ww::stream stream;
     ww::memory_pool pool{ww::current_device()};
     ww::device_buffer<float> memory{pool, stream, 8};
@@ -204,9 +183,7 @@ TEST_CASE("tensors of several types are refused") {
     ww::sharded_optimizer<ww::adamw> const sharded{comm, pool, stream, parameters};
     return std::string{"made"};
   });
-  for (ranks::result const& r : all) {
-    REQUIRE(r.has("the tensors 'a' and 'b' have different types"));
-  }
+  expect(all, {"...the tensors 'a' and 'b' have different types"});
 }
 
 }  // namespace
