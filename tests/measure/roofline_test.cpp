@@ -69,6 +69,11 @@ TEST_CASE("a point under the roofs is put into words") {
   };
   CHECK(has({2.0 * n, 12.0 * n}, 4e-3, ": 1.431 MiB must be in flight; load more in each thread"));
   CHECK(has({2.0 * n, 12.0 * n}, 1e-4, "More than is possible"));
+  ww::device_ceilings drifted = c;  // as of a product of matrices, which heats the device
+  drifted[limit::copy].high = 4.0e12;
+  ww::roofline_point const burst = ww::roofline(drifted, {2.0 * n, 12.0 * n}, 0.9e-3);
+  CHECK(burst.fraction > 1.1);
+  CHECK(ww::explain(burst).find("only fewer bytes help") != std::string::npos);
   CHECK(has({300.0 * n, 12.0 * n}, 1.4e-3, "fewer operations or a narrower type help"));
   CHECK(has({300.0 * n, 12.0 * n}, 9e-3, "look for waits"));
   CHECK(has({1.0, 1.0}, 3e-6, "3.00 us where a launch takes 2.00 us: fuse it with others"));

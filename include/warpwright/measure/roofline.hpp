@@ -97,6 +97,7 @@ struct roofline_point {
   /// What binds: the ceiling whose part takes longest; launch for less than a launch.
   limit binds = limit::copy;
   double least_seconds = 0.0;     ///< at the ceiling that binds
+  double best_seconds = 0.0;      ///< at the better end of that ceiling's interval
   double fraction = 0.0;          ///< least_seconds / seconds: of what is possible
   double intensity = 0.0;         ///< flop/B
   double ridge = 0.0;             ///< the intensity from which on arithmetic binds

@@ -154,6 +154,9 @@ WARPWRIGHT_INLINE roofline_point roofline(device_ceilings const& c, cost const& 
     p.least_seconds = launch;
   }
   p.fraction = p.least_seconds / seconds;
+  ceiling const& roof = c[p.binds];
+  double const better = p.binds == limit::launch ? roof.low / roof.value : roof.value / roof.high;
+  p.best_seconds = p.least_seconds * (better > 0.0 && better < 1.0 ? better : 1.0);
   p.intensity = what.bytes > 0.0 ? what.flops / what.bytes : 0.0;
   p.ridge = flops / bytes;
   p.flops_per_second = what.flops / seconds;
@@ -179,7 +182,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string explain(roofline_point const& p) {
     text += ", at " + detail::format_number("%.3g", p.intensity) +
             " flop/B; arithmetic binds from " + detail::format_number("%.3g", p.ridge);
   }
-  if (p.fraction > 1.02) {
+  if (1.02 * p.seconds < p.best_seconds) {
     text +=
         ". More than is possible: are bytes in a cache, counted twice, or was the stream not "
         "synchronised?";
