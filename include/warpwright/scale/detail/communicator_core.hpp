@@ -3,7 +3,6 @@
 #pragma once
 
 #include <warpwright/core/detail/launch/driver_function.hpp>
-#include <warpwright/core/detail/system/file.hpp>
 #include <warpwright/core/detail/thread/process_bound.hpp>
 #include <warpwright/core/device_id.hpp>
 #include <warpwright/scale/detail/graph_count.hpp>
@@ -57,7 +56,7 @@ class communicator_core final : public store_events, noncopyable {
                                    " s; above 0, and at most 1000000, is possible",
                                where);
       }
-      open_store(where);
+      server_ = open_store(place_, values_.deadline, where);
       client_ = new store_client{place_, values_.deadline, where};
       client_->start(*this, where);
       init_nccl(where);
@@ -75,7 +74,7 @@ class communicator_core final : public store_events, noncopyable {
       return;  // a child of fork() has no threads
     core->set_hook(nullptr, source_location::current());
     core->client_->leave(by_exception ? "has ended its communicator by an exception" : nullptr);
-    core->remove_file();
+    if (core->server_ != nullptr) remove_store_file(core->place_);
     if (by_exception) core->lost_.store(true, memory_order::release);
     auto const end = [](void* object) -> void* {
       auto* const self = static_cast<communicator_core*>(object);
@@ -115,6 +114,7 @@ class communicator_core final : public store_events, noncopyable {
         std::uint64_t const number = called() + (counts ? 1 : 0);
         about.number = number;
         if (counts) ring_[number % ring_size] = about;
+        if (counts) hash_ = hash_with(hash_, about);
         called_.store(number, memory_order::release);
       }
       // A send or receive has the number of the collective before it, which has not to end for it.
@@ -247,7 +247,11 @@ class communicator_core final : public store_events, noncopyable {
   }
 
   WARPWRIGHT_COLD void describe(rank_state& state) noexcept override {
-    state.called = called();
+    {
+      unique_lock<spin_lock> const lock{ring_lock_};
+      state.called = called();
+      state.hash = hash_;
+    }
     state.completed = state.called;  // unless a rank_watch knows better
     {
       unique_lock<mutex> const lock{report_mutex_};
@@ -288,6 +292,7 @@ class communicator_core final : public store_events, noncopyable {
     {
       unique_lock<spin_lock> const lock{ring_lock_};
       for (collective_call& c : ring_) c = {};
+      hash_ = 0;
       called_.store(0, memory_order::release);
     }
     left_at_.store(~std::uint64_t{0}, memory_order::release);
@@ -369,64 +374,8 @@ class communicator_core final : public store_events, noncopyable {
   WARPWRIGHT_COLD void tell(text const& why) noexcept {
     if (!told_.exchange(true, memory_order::acq_rel)) client_->fail(why, true);
   }
-  // Rank 0 listens, and says where: in the file, or by the user's broadcast. Where the launcher's
-  // port was taken the others try the next ones, as rank 0 has.
-  WARPWRIGHT_COLD void open_store(source_location where) {
-    bool const is_first = place_.rank == 0 && !place_.joins;
-    bool const has_address = place_.file.empty() && !place_.broadcast;
-    if (place_.joins && place_.broadcast) {
-      throw_invalid_argument(
-          "rendezvous::by() cannot join: the others do not broadcast again; give tcp() or file()",
-          where);
-    }
-    socket_handle listener;
-    char address[128] = "";
-    if (is_first) {
-      text problem = "";
-      // A host's name may be the address of its loopback there.
-      std::string const& host = place_.host;
-      bool const local = host == "localhost" || host == "::1" || host.compare(0, 4, "127.") == 0;
-      listener = listen_on(has_address && local ? host : "", place_.port, place_.ports, problem);
-      if (!listener.valid()) {
-        if (place_.broadcast) place_.broadcast(address, sizeof address);  // the others wait in it
-        throw_communicator_error(text{"rank 0 "} + problem + ". Is it another program's port?",
-                                 where);
-      }
-      static_cast<void>(
-          std::snprintf(address, sizeof address, "%s %d\n", host_name().c_str(), place_.port));
-    }
-    if (place_.broadcast) {
-      place_.broadcast(address, sizeof address);
-      char host[128] = "";
-      if (std::sscanf(address, "%127s %d", host, &place_.port) != 2) {
-        throw_communicator_error("the broadcast has not brought rank 0's bytes to this rank",
-                                 where);
-      }
-      place_.host = host_name() == host ? "localhost" : host;
-    }
-    if (!is_first) return;
-    if (!place_.file.empty()) {
-      int const error = write_file(place_.file.c_str(), address, std::strlen(address));
-      if (error != 0) {
-        throw_communicator_error(
-            text{"cannot write "} + place_.file.c_str() + ": " + std::strerror(error), where);
-      }
-    }
-    server_ = start_store(static_cast<socket_handle&&>(listener), place_, values_.deadline, where);
-    place_.host = "localhost";
-    place_.ports = 1;
-  }
-  // A later run must not find it, nor lose its own.
-  WARPWRIGHT_COLD void remove_file() noexcept {
-    if (server_ == nullptr || place_.file.empty()) return;
-    store_place there{};
-    there.file = place_.file;
-    if (read_store_file(there) && there.port == place_.port && there.host == "localhost") {
-      static_cast<void>(std::remove(place_.file.c_str()));
-    }
-  }
   WARPWRIGHT_COLD void end() noexcept {
-    remove_file();
+    if (server_ != nullptr) remove_store_file(place_);
     delete client_;
     end_store(server_);
     graphs_->release();
@@ -498,6 +447,7 @@ class communicator_core final : public store_events, noncopyable {
   collective_hook* hook_ = nullptr;
   spin_lock ring_lock_;
   array<collective_call> ring_;
+  std::uint64_t hash_ = 0;  // of all calls
   atomic<std::uint64_t> called_;
   atomic<std::uint64_t> left_at_{~std::uint64_t{0}};  // a rank has ended behind this call
   atomic<bool> lost_, told_;

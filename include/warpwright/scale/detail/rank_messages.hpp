@@ -23,7 +23,7 @@ struct message_kind {
     // of a rank to the store
     hello = message_magic + 1,  // who it is
     part,                       // its part of an exchange: what for, and bytes
-    state,                      // how far it is
+    state,                      // how far it is; twice the number of the group, and 1: it was asked
     fail,                       // a text: it cannot go on
     leave,                      // its communicator ends; a text: by an exception
     regroup,                    // it is ready for a new group
@@ -43,7 +43,7 @@ struct message_kind {
 inline constexpr std::uint64_t no_exchange = 0, regrouping = ~std::uint64_t{0},
                                hanging = regrouping - 1;
 inline constexpr std::uint64_t for_good = 1;
-inline constexpr std::uint32_t store_version = 3;
+inline constexpr std::uint32_t store_version = 4;
 inline constexpr std::uint64_t milliseconds = 1000000U;  // in ns
 
 enum class collective : std::uint8_t {
@@ -72,6 +72,7 @@ struct collective_call {
 /// How far a rank is.
 struct rank_state {
   std::uint64_t called;     // the last collective
+  std::uint64_t hash;       // of all collectives up to it
   std::uint64_t completed;  // all up to it have completed, as far as is known
   std::uint64_t replay;     // 1: a collective of a replay of a graph is under way
   std::uint64_t replays;    // such that have ended
@@ -113,6 +114,14 @@ struct group_message {
 inline bool same_call(collective_call const& a, collective_call const& b) noexcept {
   return a.operation == b.operation && a.count == b.count && a.type == b.type &&
          a.reduction == b.reduction && a.root == b.root;
+}
+
+/// @param before  the hash of the calls before it
+inline std::uint64_t hash_with(std::uint64_t before, collective_call const& c) noexcept {
+  std::uint64_t const kind = static_cast<std::uint64_t>(c.operation) | std::uint64_t{c.type} << 8U |
+                             std::uint64_t{c.reduction} << 16U |
+                             static_cast<std::uint64_t>(static_cast<std::uint32_t>(c.root)) << 32U;
+  return ((before ^ c.count) * 0x9e3779b97f4a7c15U ^ kind) * 0xbf58476d1ce4e5b9U;
 }
 
 inline std::uint64_t nonce_of(std::string const& text) noexcept {  // FNV-1a

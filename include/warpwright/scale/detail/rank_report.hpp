@@ -51,6 +51,29 @@ Record* most_common(array<Record*> const& group, Among among, Same same) {
   return best;
 }
 
+/// Finds the ranks that have called other collectives than most: NCCL may mix up data, and not
+/// hang, where sizes or types differ.
+/// @param m  compared are those that have called as many
+/// @return whether there are any
+template <class Record>
+WARPWRIGHT_COLD bool find_other_calls(array<Record*> const& group, Record const& m) {
+  auto const as_far = [&](Record const& o) {
+    return o.lives() && o.state.called == m.state.called;
+  };
+  auto const same = [](Record const& a, Record const& b) { return a.state.hash == b.state.hash; };
+  bool all = true;
+  for (Record const* o : group) all = all && (!as_far(*o) || same(*o, m));
+  if (all) return false;
+  Record const* const usual = most_common(group, as_far, same);
+  for (Record* o : group) {
+    if (!as_far(*o) || same(*o, *usual)) continue;
+    o->lose(text{"has called other collectives up to #"} +
+            static_cast<unsigned long long>(o->state.called) + " than rank " + usual->process.rank +
+            ": all ranks must call the same, of the same size and type");
+  }
+  return true;
+}
+
 /// Finds the ranks because of which a collective does not end.
 template <class Record>
 WARPWRIGHT_COLD void find_hanging(array<Record*> const& group) {

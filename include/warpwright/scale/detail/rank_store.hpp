@@ -6,14 +6,9 @@
 // stopped, and says to all which rank is lost and where the others wait.
 #pragma once
 
-#include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/detail/thread/thread.hpp>
-#include <warpwright/scale/detail/communicator_error.hpp>
-#include <warpwright/scale/detail/rank_messages.hpp>
-
-#include <cerrno>
-#include <cstdio>
+#include <warpwright/scale/detail/store_place.hpp>
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,40 +16,6 @@
 WARPWRIGHT_BEGIN
 
 namespace detail {
-
-/// How a rank comes to the store.
-struct store_place {
-  std::string host;
-  int port = 0;
-  int ports = 1;                                       // the store listens on one of so many
-  std::string file;                                    // has the address; empty: it is known
-  owned_function<void(void*, std::size_t)> broadcast;  // of rank 0's bytes, instead of either
-  int rank = 0;
-  int ranks = 1;
-  int local_rank = 0;
-  std::string nonce;
-  bool joins = false;
-};
-
-/// The side of rank 0.
-class store_server;
-/// Starts its thread. @throws communicator_error
-[[nodiscard]] store_server* start_store(socket_handle&& listener, store_place const& place,
-                                        double deadline, source_location where);
-/// Returns when reports and answers have been sent, at the latest after 2 s; or, where others still
-/// need it, after the deadline.
-void end_store(store_server* server) noexcept;
-
-/// The file names the store's address. It may be of an earlier run, and is then replaced by rank 0.
-WARPWRIGHT_COLD inline bool read_store_file(store_place& place) {
-  std::FILE* const file = std::fopen(place.file.c_str(), "re");
-  if (file == nullptr) return false;
-  char host[256] = "";
-  bool const whole = std::fscanf(file, "%255s %d", host, &place.port) == 2;
-  std::fclose(file);
-  place.host = host_name() == host ? "localhost" : host;
-  return whole;
-}
 
 /// What a client tells its communicator, from the client's thread.
 class store_events {
@@ -126,6 +87,7 @@ class store_client : noncopyable {
     std::memcpy(part.begin(), name, part.size() - bytes);
     if (bytes != 0) std::memcpy(part.end() - bytes, mine, bytes);
     std::uint64_t const number = ++exchanges_;
+    send_state(false, true);  // the store compares what all have called
     static_cast<void>(send(message_kind::part, number, part.begin(), part.size()));
     text const why = text{"has not come to "} + name + " within " + seconds + " s";
     // After that the store collects its report.
@@ -263,17 +225,19 @@ class store_client : noncopyable {
   [[nodiscard]] bool send_text(std::uint64_t value, text const& why) noexcept {
     return send(message_kind::fail, value, why.c_str(), std::strlen(why.c_str()) + 1);
   }
-  WARPWRIGHT_COLD void send_state(bool asked) noexcept {
+  WARPWRIGHT_COLD void send_state(bool asked, bool now_at_once = false) noexcept {
     rank_state state{};
     events_->describe(state);
+    unique_lock<mutex> const lock{state_mutex_};
     std::uint64_t const now = monotonic_nanoseconds();
     bool const same = std::memcmp(&state, &sent_, sizeof state) == 0;
     auto const quarter = static_cast<std::uint64_t>(deadline_ * 0.25e9);
     std::uint64_t const period = quarter < 500 * milliseconds ? quarter : 500 * milliseconds;
-    if (!asked && same && now - last_sent_ < period) return;
+    if (!asked && same && (now_at_once || now - last_sent_ < period)) return;
     sent_ = state;
     last_sent_ = now;
-    static_cast<void>(send(message_kind::state, asked ? 1 : 0, &state, sizeof state));
+    std::uint64_t const group = group_number_.load(memory_order::acquire);
+    static_cast<void>(send(message_kind::state, 2 * group + asked, &state, sizeof state));
   }
 
   WARPWRIGHT_COLD void run() noexcept {
@@ -385,7 +349,7 @@ class store_client : noncopyable {
   double deadline_;
   group_message group_{};
   store_events* events_ = nullptr;
-  mutex send_mutex_;
+  mutex send_mutex_, state_mutex_;
   event_count changed_;
   mutex mail_mutex_;
   array<char> mail_;  // of the last exchange

@@ -333,8 +333,10 @@ class store_server : noncopyable {
       m.has_part = true;
       finish_exchange();
     } else if (header.kind == message_kind::state) {
-      if (header.bytes == sizeof m.state) std::memcpy(&m.state, payload, sizeof m.state);
-      m.answered = m.answered || header.value != 0;
+      if (header.bytes != sizeof m.state || header.value / 2 != group_) return;
+      std::memcpy(&m.state, payload, sizeof m.state);
+      m.answered = m.answered || header.value % 2 != 0;
+      if (!reported_ && find_other_calls(members_, m)) begin_report("");
     } else if (header.kind == message_kind::fail) {
       failed(m, header.value, has_text ? payload : "has failed");
     } else if (header.kind == message_kind::leave && !has_text) {
