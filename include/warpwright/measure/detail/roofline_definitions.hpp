@@ -170,7 +170,9 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string explain(roofline_point const& p) {
   using detail::string_builder;
   bool const math = p.binds >= limit::fp32 && p.binds <= limit::tensor;
   string_builder text = math ? "arithmetic: " : p.binds == limit::launch ? "launch: " : "memory: ";
-  text += detail::format_percent(p.fraction) + " of what is possible, ";
+  text += (p.fraction < 10.0 ? detail::format_percent(p.fraction) + " of"
+                             : detail::format_number("%.0f times", p.fraction)) +
+          " what is possible, ";
   if (p.binds == limit::launch) {
     text += detail::format_seconds(p.seconds) + " where a launch takes " +
             detail::format_seconds(p.ceiling_value);
