@@ -180,3 +180,35 @@ WARPWRIGHT_API cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* byt
     return code == CUDA_OCC_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
   });
 }
+
+// As if groups had 16 multiprocessors each, and the last one what is left.
+WARPWRIGHT_API cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, void const* function,
+                                                          cudaLaunchConfig_t const* config) {
+  static call_site site{"cudaOccupancyMaxActiveClusters"};
+  return api(site, needs::device, [&](runtime& rt) {
+    if (clusters == nullptr || config == nullptr) return cudaErrorInvalidValue;
+    unsigned cluster = 1;
+    for (unsigned i = 0; i < config->numAttrs; ++i) {
+      if (config->attrs[i].id != cudaLaunchAttributeClusterDimension) continue;
+      auto const& of = config->attrs[i].val.clusterDim;
+      cluster = of.x * of.y * of.z;
+    }
+    int multiprocessors = 0;
+    {
+      runtime_lock lock(rt.mutex);
+      auto const it = rt.functions.find(function);
+      if (it == rt.functions.end()) return cudaErrorInvalidDeviceFunction;
+      bool const allowed = cluster <= 8 || it->second.nonPortableClusterSizeAllowed != 0;
+      if (cluster == 0 || cluster > 16 || !allowed) return cudaErrorInvalidClusterSize;
+      multiprocessors = current_device(rt).properties.multiProcessorCount;
+    }
+    int blocks = 0;
+    auto const threads =
+        static_cast<int>(config->blockDim.x * config->blockDim.y * config->blockDim.z);
+    cudaError_t const code = active_blocks(rt, &blocks, function, threads, config->dynamicSmemBytes,
+                                           cudaOccupancyDefault);
+    auto const of_group = [&](int size) { return size * blocks / static_cast<int>(cluster); };
+    *clusters = multiprocessors / 16 * of_group(16) + of_group(multiprocessors % 16);
+    return code;
+  });
+}

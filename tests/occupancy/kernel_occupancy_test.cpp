@@ -196,6 +196,24 @@ TEST_CASE("the resources of a kernel function are those of its address", "[tune]
   ww::testing::reset_host_runtime();
 }
 
+TEST_CASE("a kernel is allowed more shared memory, and its clusters are counted") {
+  ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_profile("H100"));
+  void const* const kernel = address(&plain_kernel);
+  ww::testing::set_function_attributes(kernel, attributes(40, 1000, 1024, 48152));
+  CHECK(ww::occupancy_of(kernel, 256, 60000).problem ==
+        ww::launch_problem::shared_memory_not_opted_in);
+  ww::allow_dynamic_shared_bytes(kernel, 60000);
+  CHECK(ww::occupancy_of(kernel, 256, 60000).blocks_per_multiprocessor == 3);
+  ww::allow_dynamic_shared_bytes(kernel, 231448);
+  CHECK_THROWS_WITH(ww::allow_dynamic_shared_bytes(kernel, 231449),
+                    contains("231449 bytes beside 1000 static ones; a block of sm_90 has 232448"));
+  CHECK(ww::resident_clusters_of(kernel, 2, 256, 200000) == 66);
+  CHECK(ww::resident_clusters_of(kernel, 8, 256, 200000) == 16);
+  CHECK_THROWS_AS(ww::resident_clusters_of(kernel, 9, 256), ww::cuda_error);
+  CHECK_THROWS_AS(ww::resident_clusters_of(kernel, 0, 256), ww::cuda_error);
+  ww::testing::reset_host_runtime();
+}
+
 TEST_CASE("a device that is not in the table throws", "[tune][occupancy]") {
   ww::testing::host_runtime_options newer;
   newer.profile.compute_capability_minor = 7;

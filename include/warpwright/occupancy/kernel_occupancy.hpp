@@ -120,6 +120,59 @@ std::size_t resident_blocks(Kernel* kernel, int block_threads, std::size_t dynam
          static_cast<std::size_t>(each.blocks_per_multiprocessor);
 }
 
+/// Lets launches of a kernel on the current device have more dynamic shared memory than 48 KiB,
+/// which each kernel has to ask for.
+/// @param dynamic_bytes  of a block, at most
+/// @throws std::invalid_argument  for more than the device has beside the static shared memory
+/// @throws cuda_error             if `kernel` is not a kernel of the current device
+/// **Threads:** safe. **Capture:** legal. **Cost:** three calls of the runtime.
+template <typename Kernel>
+void allow_dynamic_shared_bytes(Kernel* kernel, std::size_t dynamic_bytes,
+                                source_location where = source_location::current()) {
+  architecture const a = architecture_of(current_device(where), where);
+  std::size_t const fixed = resources_of(kernel, 1, 0, where).shared_bytes();
+  if (fixed > a.shared_bytes_per_block_optin ||
+      dynamic_bytes > a.shared_bytes_per_block_optin - fixed) {
+    detail::throw_invalid_argument(detail::text{"allow_dynamic_shared_bytes: "} + dynamic_bytes +
+                                       " bytes beside " + fixed + " static ones; a block of " +
+                                       to_string(a).c_str() + " has " +
+                                       a.shared_bytes_per_block_optin,
+                                   where);
+  }
+  check(cudaFuncSetAttribute(reinterpret_cast<void const*>(kernel),
+                             cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(dynamic_bytes)),
+        "cudaFuncSetAttribute", where);
+}
+
+#if CUDART_VERSION >= 11080
+/// As resident_clusters() of occupancy/advice.hpp, of a compiled kernel on the current device,
+/// whose groups of multiprocessors the runtime knows.
+/// @param cluster_blocks  1 to 8; to 16 for a kernel that has
+///   cudaFuncAttributeNonPortableClusterSizeAllowed
+/// @throws cuda_error  for another size, below compute capability 9.0, or for no kernel
+/// **Threads:** safe. **Capture:** legal. **Cost:** a call of the runtime.
+template <typename Kernel>
+int resident_clusters_of(Kernel* kernel, int cluster_blocks, int block_threads,
+                         std::size_t dynamic_shared_bytes = 0,
+                         source_location where = source_location::current()) {
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = static_cast<unsigned>(cluster_blocks);
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3{static_cast<unsigned>(cluster_blocks)};
+  config.blockDim = dim3{static_cast<unsigned>(block_threads)};
+  config.dynamicSmemBytes = dynamic_shared_bytes;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  int clusters = 0;
+  check(cudaOccupancyMaxActiveClusters(&clusters, reinterpret_cast<void const*>(kernel), &config),
+        "cudaOccupancyMaxActiveClusters", where);
+  return clusters;
+}
+#endif
+
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 
 WARPWRIGHT_END
