@@ -92,9 +92,10 @@ void write_html(char const* path, std::vector<device_page> const& pages) {
   file << "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" "
           "content=\"width=device-width\"><title>Devices</title>\n<style>:root{color-scheme:light "
           "dark}body{font:16px system-ui,sans-serif;max-width:60rem;margin:auto;padding:1rem}"
-          "pre{overflow-x:auto}svg{max-width:100%;height:auto}</style>\n<h1>Devices</h1>\n";
+          "pre{overflow-x:auto}.text{white-space:pre-wrap}svg{max-width:100%;height:auto}</"
+          "style>\n<h1>Devices</h1>\n";
   for (device_page const& page : pages) {
-    file << "<h2>" << escaped(page.title) << "</h2>\n<h3>Unusual</h3>\n<pre>"
+    file << "<h2>" << escaped(page.title) << "</h2>\n<h3>Unusual</h3>\n<pre class=\"text\">"
          << escaped(page.unusual) << "</pre>\n<h3>Ceilings</h3>\n<pre>" << escaped(page.text)
          << "</pre>\n"
          << page.svg;

@@ -76,7 +76,9 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_text(device_ceilings const& c) 
     detail::string_builder spread = "";
     if (one.value > 0.0) {
       value = detail::value_text(which, one.value);
-      spread = detail::format_number("+-%.1f %%", 50.0 * (one.high - one.low) / one.value) +
+      double const half = 50.0 * (one.high - one.low) / one.value;
+      spread = (half < 99.95 ? detail::format_number("+-%.1f %%", half)
+                             : detail::string_builder{"> 100 %"}) +
                (one.converged ? "" : "?");
     }
     text += detail::padded(detail::limits[i].name, 13, true) + padded(value, 15) +
