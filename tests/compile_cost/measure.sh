@@ -150,12 +150,12 @@ limit_for() {
     warpwright/serve.hpp | warpwright/serve/batcher.hpp | warpwright/train/gradients.hpp | \
       warpwright/train/health.hpp | warpwright/train/optimizers.hpp | warpwright/scale/device_group.hpp | \
       warpwright/scale/gradient_reducer.hpp | warpwright/scale/rank_watch.hpp | \
-      warpwright/observe/trace.hpp | \
+      warpwright/observe/trace.hpp | warpwright/measure/ceilings.hpp | \
       warpwright/tune/batch_tuner.hpp | warpwright/tune/tuning_pool.hpp | warpwright/graph/graph_cache.hpp | warpwright/stream/prefetch.hpp | \
       warpwright/stream/collect.hpp | warpwright/stream/run_in_batches.hpp) limit=$limit_of_tuner ;;
     warpwright/memory.hpp | warpwright/memory/pool.hpp | warpwright/memory/cache.hpp | \
       warpwright/memory/buffer.hpp | warpwright/memory/scalar.hpp | warpwright/memory/staging.hpp | \
-      warpwright/measure/ceilings.hpp | warpwright/measure/roofline.hpp | warpwright/occupancy/advice.hpp | \
+      warpwright/measure/roofline.hpp | warpwright/occupancy/advice.hpp | \
       warpwright/occupancy/ptxas.hpp | warpwright/measure/choose.hpp | warpwright/measure/compare.hpp | warpwright/measure/expect.hpp | \
       warpwright/tune/report.hpp | warpwright/tune/tuning_store.hpp | warpwright/kernel/explain.hpp | \
       warpwright/kernel/reduce_matrix.hpp | warpwright/observe/monitor.hpp | warpwright/observe/step_timer.hpp | \

@@ -5,6 +5,8 @@
 // docs/tools.md describes it.
 #include <warpwright/occupancy/ptxas.hpp>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -4,17 +4,23 @@
 
 #include <warpwright/occupancy/ptxas.hpp>
 
+#include <warpwright/core/detail/container/sort.hpp>
 #include <warpwright/core/detail/text/kernel_label.hpp>
 #include <warpwright/core/detail/text/string_builder.hpp>
 #include <warpwright/occupancy/detail/occupancy_definitions.hpp>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
 WARPWRIGHT_BEGIN
 
 namespace detail {
+
+/// @return where a part begins behind `at`, or the text's end
+inline std::size_t until(std::string const& text, char const* part, std::size_t at) {
+  std::size_t const found = text.find(part, at);
+  return found == std::string::npos ? text.size() : found;
+}
 
 /// Reads the lines of one log.
 class ptxas_reader {
@@ -72,7 +78,7 @@ class ptxas_reader {
     kernel_resources r = k.resources.barriers(0);
     bool has_registers = false;
     while (at < text.size()) {
-      std::size_t const end = std::min(text.find(", ", at), text.size());
+      std::size_t const end = until(text, ", ", at);
       std::string const part = text.substr(at, end - at);
       at = end + 2;
       char const* digits = part.c_str();
@@ -111,7 +117,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::vector<ptxas_kernel> parse_ptxas(std::str
                                                                         source_location where) {
   detail::ptxas_reader reader{where};
   for (std::size_t at = 0; at < text.size();) {
-    std::size_t const end = std::min(text.find('\n', at), text.size());
+    std::size_t const end = detail::until(text, "\n", at);
     std::size_t const last = end > at && text[end - 1] == '\r' ? end - 1 : end;
     reader.line(text.substr(at, last - at));
     at = end + 1;
@@ -139,10 +145,11 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_text(std::vector<ptxas_kernel> 
         k.resources.threads(threads).shared_bytes(k.resources.shared_bytes() + dynamic_bytes);
     rows.push_back({&k, occupancy(k.device, r)});
   }
-  std::stable_sort(rows.begin(), rows.end(), [](row const& a, row const& b) {
+  detail::sort(rows.data(), rows.size(), [](row const& a, row const& b) {
     if (a.now.fraction != b.now.fraction) return a.now.fraction < b.now.fraction;
-    return a.kernel->spill_store_bytes + a.kernel->spill_load_bytes >
-           b.kernel->spill_store_bytes + b.kernel->spill_load_bytes;
+    std::size_t const spilled = a.kernel->spill_store_bytes + a.kernel->spill_load_bytes;
+    std::size_t const other = b.kernel->spill_store_bytes + b.kernel->spill_load_bytes;
+    return spilled != other ? spilled > other : a.kernel < b.kernel;  // else in their order
   });
   detail::string_builder text =
       detail::string_builder{

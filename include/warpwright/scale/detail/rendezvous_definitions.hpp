@@ -14,7 +14,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 
 #include <unistd.h>
 
@@ -56,21 +55,30 @@ WARPWRIGHT_COLD inline std::string first_host(char const* list) {
   return host;
 }
 
+// Of /proc, whose files have no size.
+WARPWRIGHT_COLD inline std::string process_file(long pid, char const* name) {
+  std::string all;
+  std::FILE* const file = std::fopen(("/proc/" + std::to_string(pid) + "/" + name).c_str(), "re");
+  if (file == nullptr) return all;
+  char chunk[4096];
+  for (std::size_t n; (n = std::fread(chunk, 1, sizeof chunk, file)) != 0;) all.append(chunk, n);
+  std::fclose(file);
+  return all;
+}
+
 // What has started the ranks of a host: the first ancestor that has not got their variables, as
 // there may be a shell or a profiler between.
 WARPWRIGHT_COLD inline std::string process_without(char const* variable) {
-  std::string const before = std::string{variable} + "=";
+  std::string const entry = std::string(1, '\0') + variable + "=";
   long pid = ::getppid();
   for (int i = 0; i < 16 && pid > 1; ++i) {
-    std::string const folder = "/proc/" + std::to_string(pid);
-    std::ifstream environment{folder + "/environ"};
-    std::string one;
-    bool found = false;
-    while (!found && std::getline(environment, one, '\0')) found = one.rfind(before, 0) == 0;
-    std::ifstream status{folder + "/stat"};
-    if (!found || !std::getline(status, one)) break;
+    if ((std::string(1, '\0') + process_file(pid, "environ")).find(entry) == std::string::npos)
+      break;
     // "812 (sh) S 811 …": the name may have spaces and parentheses
-    pid = std::atol(one.c_str() + (one.rfind(')') == std::string::npos ? 0 : one.rfind(')') + 4));
+    std::string const status = process_file(pid, "stat");
+    std::size_t const name_end = status.rfind(')');
+    if (name_end == std::string::npos || name_end + 4 > status.size()) break;
+    pid = std::atol(status.c_str() + name_end + 4);
   }
   return std::to_string(pid);
 }
