@@ -379,7 +379,8 @@ TEST_CASE("whichever call fails, its name is told and nothing leaks") {
         CHECK(std::string{error.api()}.substr(0, 4) != "warp");
       } catch (std::bad_alloc const&) {
       }
-      CHECK(cudaPeekAtLastError() == cudaSuccess);
+      bool const cleared = cudaGetLastError() == cudaSuccess;
+      CHECK((cleared || call.name == "cudaGetLastError"));
       if (!frees) CHECK(ww::testing::leak_report() == std::vector<std::string>{});
     }
   }
