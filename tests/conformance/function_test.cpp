@@ -128,6 +128,28 @@ TEST_CASE("the more blocks, the less shared memory is left for each") {
   CHECK(4 * for_four <= p.sharedMemPerMultiprocessor);
 }
 
+TEST_CASE("the larger the clusters, the fewer are resident") {
+  void const* const kernel = known_kernel();
+  if (properties().major < 9) return;
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.blockDim = dim3{128};
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  int before = 1 << 30;
+  for (unsigned const size : {1U, 2U, 4U, 8U}) {
+    config.gridDim = dim3{size};
+    cluster.val.clusterDim.x = size;
+    int clusters = 0;
+    SUCCEEDS(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config));
+    CHECK(clusters > 0);
+    CHECK(clusters < before);
+    before = clusters;
+  }
+}
+
 TEST_CASE("invalid arguments of occupancy queries") {
   void const* const kernel = known_kernel();
   int blocks = 0;
