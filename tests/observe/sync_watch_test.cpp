@@ -36,10 +36,10 @@ struct objects {
     cudaEventDestroy(event);
     cudaStreamDestroy(stream);
   }
-  // 2 ms of work.
+  // 20 ms of work: longer than a thread is kept from a busy processor, mostly.
   void work() const {
     cudaLaunchHostFunc(
-        stream, [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }, nullptr);
+        stream, [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }, nullptr);
   }
 
   static constexpr std::size_t bytes = std::size_t{1} << 20U;
