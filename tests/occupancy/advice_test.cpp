@@ -123,7 +123,7 @@ TEST_CASE("architectures side by side, and charts") {
   CHECK(svg.find("nan") == std::string::npos);
 }
 
-constexpr char log[] =
+constexpr char build_log[] =
     "[1/2] nvcc -c k.cu\r\n"
     "ptxas info    : 0 bytes gmem\n"
     "ptxas info    : Compiling entry function '_Z5spillPf' for 'sm_90a'\n"
@@ -136,7 +136,7 @@ constexpr char log[] =
     "ptxas info    : Used 26 registers, used 1 barriers, 8192 bytes smem, 360 bytes cmem[0]";
 
 TEST_CASE("a build's kernels are read, and listed worst first") {
-  auto const kernels = ww::parse_ptxas(log);
+  auto const kernels = ww::parse_ptxas(build_log);
   REQUIRE(kernels.size() == 2);
   CHECK(kernels[0].name == "_Z5spillPf");
   CHECK(kernels[0].device.major == 9);
@@ -155,7 +155,7 @@ TEST_CASE("a build's kernels are read, and listed worst first") {
 }
 
 TEST_CASE("what is no log of ptxas is refused with the line") {
-  std::string const text = log;
+  std::string const text = build_log;
   auto const refused = [](std::string const& bad, char const* part) {
     CHECK_THROWS_WITH(ww::parse_ptxas(bad), contains(part));
   };

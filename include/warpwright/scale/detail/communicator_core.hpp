@@ -114,7 +114,7 @@ class communicator_core final : public store_events, noncopyable {
         std::uint64_t const number = called() + (counts ? 1 : 0);
         about.number = number;
         if (counts) ring_[number % ring_size] = about;
-        if (counts) hash_ = hash_with(hash_, about);
+        if (counts) hashes_[number % 8] = hash_with(hashes_[(number - 1) % 8], about);
         called_.store(number, memory_order::release);
       }
       // A send or receive has the number of the collective before it, which has not to end for it.
@@ -250,7 +250,7 @@ class communicator_core final : public store_events, noncopyable {
     {
       unique_lock<spin_lock> const lock{ring_lock_};
       state.called = called();
-      state.hash = hash_;
+      std::memcpy(state.hashes, hashes_, sizeof hashes_);
     }
     state.completed = state.called;  // unless a rank_watch knows better
     {
@@ -292,7 +292,7 @@ class communicator_core final : public store_events, noncopyable {
     {
       unique_lock<spin_lock> const lock{ring_lock_};
       for (collective_call& c : ring_) c = {};
-      hash_ = 0;
+      for (std::uint64_t& h : hashes_) h = 0;
       called_.store(0, memory_order::release);
     }
     left_at_.store(~std::uint64_t{0}, memory_order::release);
@@ -447,7 +447,7 @@ class communicator_core final : public store_events, noncopyable {
   collective_hook* hook_ = nullptr;
   spin_lock ring_lock_;
   array<collective_call> ring_;
-  std::uint64_t hash_ = 0;  // of all calls
+  std::uint64_t hashes_[8] = {};  // of all calls up to the last ones
   atomic<std::uint64_t> called_;
   atomic<std::uint64_t> left_at_{~std::uint64_t{0}};  // a rank has ended behind this call
   atomic<bool> lost_, told_;

@@ -72,13 +72,21 @@ struct collective_call {
 /// How far a rank is.
 struct rank_state {
   std::uint64_t called;     // the last collective
-  std::uint64_t hash;       // of all collectives up to it
+  std::uint64_t hashes[8];  // of all collectives up to it, and up to the ones before: number % 8
   std::uint64_t completed;  // all up to it have completed, as far as is known
   std::uint64_t replay;     // 1: a collective of a replay of a graph is under way
   std::uint64_t replays;    // such that have ended
   collective_call last;
   collective_call waits;  // the one behind `completed`; number 0: none
 };
+
+/// @return whether two ranks have called other collectives, as far as both have come
+inline bool other_calls(rank_state const& a, rank_state const& b) noexcept {
+  bool const less = a.called < b.called;
+  std::uint64_t const both = less ? a.called : b.called;
+  if (both == 0 || (less ? b.called : a.called) - both >= 8) return false;  // not known
+  return a.hashes[both % 8] != b.hashes[both % 8];
+}
 
 /// A rank's process.
 struct rank_process {

@@ -53,25 +53,25 @@ Record* most_common(array<Record*> const& group, Among among, Same same) {
 
 /// Finds the ranks that have called other collectives than most: NCCL may mix up data, and not
 /// hang, where sizes or types differ.
-/// @param m  compared are those that have called as many
+/// @param m  that all are compared with
 /// @return whether there are any
 template <class Record>
 WARPWRIGHT_COLD bool find_other_calls(array<Record*> const& group, Record const& m) {
-  auto const as_far = [&](Record const& o) {
-    return o.lives() && o.state.called == m.state.called;
-  };
-  auto const same = [](Record const& a, Record const& b) { return a.state.hash == b.state.hash; };
+  auto const lives = [](Record const& o) { return o.lives(); };
+  auto const same = [](Record const& a, Record const& b) { return !other_calls(a.state, b.state); };
   bool all = true;
-  for (Record const* o : group) all = all && (!as_far(*o) || same(*o, m));
-  if (all) return false;
-  Record const* const usual = most_common(group, as_far, same);
+  for (Record const* o : group) all = all && (!lives(*o) || same(*o, m));
+  if (all || !lives(m)) return false;
+  Record const* const usual = most_common(group, lives, same);
+  bool found = false;
   for (Record* o : group) {
-    if (!as_far(*o) || same(*o, *usual)) continue;
+    if (!lives(*o) || same(*o, *usual)) continue;
     o->lose(text{"has called other collectives up to #"} +
             static_cast<unsigned long long>(o->state.called) + " than rank " + usual->process.rank +
             ": all ranks must call the same, of the same size and type");
+    found = true;
   }
-  return true;
+  return found;
 }
 
 /// Finds the ranks because of which a collective does not end.
