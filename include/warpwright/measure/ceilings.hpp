@@ -109,20 +109,21 @@ struct fma_pairs {
 #if defined(__CUDA_ARCH__)
     if constexpr (Bfloat16) {
 #if __CUDA_ARCH__ >= 800
-      asm("fma.rn.bf16x2 %0, %0, %1, %2;" : "+r"(a) : "r"(x), "r"(y));
+      asm volatile("fma.rn.bf16x2 %0, %0, %1, %2;" : "+r"(a) : "r"(x), "r"(y));
 #endif
     } else {
-      asm("fma.rn.f16x2 %0, %0, %1, %2;" : "+r"(a) : "r"(x), "r"(y));
+      asm volatile("fma.rn.f16x2 %0, %0, %1, %2;" : "+r"(a) : "r"(x), "r"(y));
     }
     return a;
 #else
     return a * x + y;
 #endif
   }
-  // A half, as a float16 or bfloat16, twice; the constants are powers of two.
+  // A value in [0.5, 1) of both, of its own for each of 0 to 15 and for 0.5.
   WARPWRIGHT_HOST_DEVICE static std::uint32_t of(float v) {
-    std::uint32_t const half = Bfloat16 ? 0x3f00U : 0x3800U;
-    return v < 0.75F ? half << 16U | half : (half + 8U) << 16U | (half + 8U);
+    std::uint32_t const half =
+        (Bfloat16 ? 0x3f00U : 0x3800U) + static_cast<std::uint32_t>(2.0F * v);
+    return half << 16U | half;
   }
 };
 
@@ -136,7 +137,7 @@ struct multiply_add {
     type const by = Fma::of(x), plus = Fma::of(y);
     type a[8];
     for (int k = 0; k < 8; ++k)
-      a[k] = Fma::of(static_cast<float>((i + static_cast<unsigned>(k)) & 1U));
+      a[k] = Fma::of(static_cast<float>((i + static_cast<unsigned>(k)) & 15U));
 #if defined(__CUDA_ARCH__)
 #pragma unroll 16
 #endif
