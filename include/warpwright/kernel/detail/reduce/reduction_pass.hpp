@@ -10,6 +10,7 @@
 #include <warpwright/kernel/detail/expression/traversal.hpp>
 #include <warpwright/kernel/detail/numeric/c_array.hpp>
 #include <warpwright/kernel/detail/plan/matrix_shape.hpp>
+#include <warpwright/kernel/detail/plan/row_partition.hpp>
 #include <warpwright/kernel/detail/reduce/block_reduce.hpp>
 #include <warpwright/kernel/detail/reduce/reducers.hpp>
 #include <warpwright/kernel/detail/reduce/workspace.hpp>
@@ -227,6 +228,15 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
      ...);
   }
 
+  // The states with those of element i, which is in no vector.
+  WARPWRIGHT_HOST_DEVICE states with_element(states const& sum, std::uint64_t i,
+                                             std::uint64_t begin) const {
+    typename whole::template registers<1> r;
+    expression.template load<1, 1>(r, i, ~std::uint64_t{0});
+    return combine_states(sum,
+                          initial_states(expression.template value<void, 1>(r, 0, i), i - begin));
+  }
+
   // The states of what thread t of `threads` neighbouring ones, in block `block`, takes of the
   // elements from `begin` on. All loads of an iteration are issued before the first is used. Full
   // iterations of the grid give each block neighbouring vectors (from 2^26 floats on some 1 %
@@ -237,10 +247,7 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
     states sum = identities();
     if (block == blocks - 1 && t < partition.edge) {
       std::uint64_t const i = begin + (t < partition.head ? t : partition.vectors * vector + t);
-      typename whole::template registers<1> r;
-      expression.template load<1, 1>(r, i, ~std::uint64_t{0});
-      sum = combine_states(sum,
-                           initial_states(expression.template value<void, 1>(r, 0, i), i - begin));
+      sum = with_element(sum, i, begin);
     }
     std::uint64_t const grid = std::uint64_t{blocks} * threads;
     std::uint64_t done = 0;
@@ -266,6 +273,29 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
       if (v + u * grid < partition.vectors) {
         std::uint64_t const i = begin + partition.head + (v + u * grid) * vector;
         add<vector>(sum, r + u, i, 0, begin);
+      }
+    }
+    return sum;
+  }
+
+  // The states of a thread's part of a row. All loads of an iteration are issued before the first
+  // is used.
+  WARPWRIGHT_HOST_DEVICE states partial_of_row(row_share<vector> const& p) const {
+    states sum = identities();
+    std::uint64_t const begin = p.row.begin;
+    if (p.has_edge()) sum = with_element(sum, p.edge_index(), begin);
+    unsigned const threads = p.partition.threads;
+    for (unsigned first = p.t; first < p.row.vectors; first += vectors * threads) {
+      c_array<registers, vectors> r WARPWRIGHT_ZERO_ON_HOST;
+      p.load_vectors(r, first, [&](registers& to, auto const& i, std::uint64_t wide) {
+        expression.template load<vector, 1>(to, i, wide);
+      });
+      if (first + (vectors - 1) * threads < p.row.vectors) {
+        add<vectors * vector>(sum, r, p.index(first), std::uint64_t{threads} * vector, begin);
+      } else {
+        p.template for_each_vector<vectors>(first, [&](unsigned u, unsigned v) {
+          add<vector>(sum, static_cast<registers const*>(r) + u, p.index(v), 0, begin);
+        });
       }
     }
     return sum;

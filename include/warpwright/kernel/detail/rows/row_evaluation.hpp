@@ -174,12 +174,7 @@ void run_row_function(Where const& execute, matrix_shape const& shape, A const&.
                shape.rows + ", " + shape.cols + "} are " + n + "; give it an out() of rows * cols",
            shape.where);
   }
-  if (n != 0 && shape.cols > max_cols) {
-    warpwright::detail::throw_invalid_argument(
-        text{"ew: the rows have "} + shape.cols +
-            " elements, more than 2^31, and one block for each; use reduce() and run()",
-        shape.where);
-  }
+  check_row_length(shape);
   check_assignments(operands, counts, matrices, shape.where);
   check_row_statistics(of_statistics, statistics, operands, pass::operands, shape);
   row_function_finder<kind, expression, in_all::count> found;

@@ -226,29 +226,7 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
     c_array<values, vectors> x;
     edge_value edge;
   };
-  // A thread's part of a row: the vectors t, t + threads, …, and an element in no vector.
-  struct part {
-    row_partition const& partition;
-    row_span const& row;
-    unsigned t;  // the thread's number in the row
-
-    [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint64_t index(unsigned v) const {
-      return row.vector_begin() + std::uint64_t{v} * vector;
-    }
-    [[nodiscard]] WARPWRIGHT_HOST_DEVICE bool has_edge() const { return t < row.edge; }
-    [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint64_t edge_index() const {
-      return row.begin + (t < row.head ? t : row.vectors * vector + t);
-    }
-    // Calls f(u, v) for those of the vectors v = first + u * threads, u < N, that the row has.
-    template <int N, class F>
-    WARPWRIGHT_HOST_DEVICE void for_each_vector(unsigned first, F const& f) const {
-      WARPWRIGHT_UNROLL
-      for (unsigned u = 0; u < N; ++u) {
-        unsigned const v = first + u * partition.threads;
-        if (v < row.vectors) f(u, v);
-      }
-    }
-  };
+  using part = row_share<vector>;
 
   K kind;
   E expression;
@@ -363,24 +341,11 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
     c_array<loaded, N> of WARPWRIGHT_ZERO_ON_HOST;
   };
 
-  // Calls load(r[u], index, wide) for the vectors v, v + threads, ….
-  template <class Registers, int N, class Load>
-  WARPWRIGHT_HOST_DEVICE static void load_vectors(c_array<Registers, N>& r, part const& p,
-                                                  unsigned first, Load const& load) {
-    if (p.partition.all_wide) {  // the same for the whole grid, so that the loads follow each other
-      p.template for_each_vector<N>(first, [&](unsigned u, unsigned v) {
-        load(r[u], matrix_index{p.index(v), p.row.row, p.row.head + v * vector}, all_wide_bits);
-      });
-    } else {
-      p.template for_each_vector<N>(
-          first, [&](unsigned u, unsigned v) { load(r[u], p.index(v), p.partition.wide); });
-    }
-  }
   // The arrays of the row function's expression; all loads are issued before the first is used.
   template <int N>
   WARPWRIGHT_HOST_DEVICE void load_input(c_array<loaded, N>& r, part const& p,
                                          unsigned first) const {
-    load_vectors(r, p, first, [&](loaded& to, auto const& i, std::uint64_t wide) {
+    p.load_vectors(r, first, [&](loaded& to, auto const& i, std::uint64_t wide) {
       expression.template load<vector, First>(to, i, wide);
     });
   }
@@ -437,7 +402,7 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
     for (unsigned k = 0; k < N; k += batch<N>) {
       unsigned const first = v + k * p.partition.threads;
       c_array<registers<vector>, batch<N>> r WARPWRIGHT_ZERO_ON_HOST;
-      load_vectors(r, p, first, [&](registers<vector>& to, auto const& i, std::uint64_t wide) {
+      p.load_vectors(r, first, [&](registers<vector>& to, auto const& i, std::uint64_t wide) {
         load_others<vector>(to, i, wide);
       });
       p.template for_each_vector<batch<N>>(first, [&](unsigned u, unsigned at_u) {
