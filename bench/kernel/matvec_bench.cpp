@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A matrix times a vector, as each layer of a decoder is: y = W x, W row by row.
+// A matrix times a vector, as each layer of a decoder is: y = W x, W row by row; and the column of
+// the largest element of each row, as sampling from logits needs it.
 //
-//   warpwright_ew  reduce_rows(sum(in(w) * row(x)))
+//   warpwright_ew  reduce_rows(sum(in(w) * row(x))), reduce_rows(argmax(in(w)))
 //   hand_written   a block of 128 threads a row, loads of 16 bytes
 //   cublas         cublasSgemv, or cublasGemmEx of one column
 //   copy           cudaMemcpyAsync of half of the matrix, which moves as many bytes
@@ -104,6 +105,14 @@ struct warpwright_matvec {
         ew::to(a.out()) = ew::sum(ew::in(a.matrix(set), a.n()) * ew::row(a.vector(), a.cols())));
   }
 };
+struct warpwright_argmax {
+  template <class T>
+  void operator()(ww::stream_ref s, layers<T> const& a, std::size_t set) const {
+    ew::reduce_rows(
+        s, {a.rows(), a.cols()},
+        ew::to(reinterpret_cast<int*>(a.out())) = ew::argmax(ew::in(a.matrix(set), a.n())));
+  }
+};
 struct copy {
   template <class T>
   void operator()(ww::stream_ref s, layers<T> const& a, std::size_t set) const {
@@ -166,30 +175,55 @@ struct cublas {
 constexpr std::int64_t shapes[][2] = {{512, 2048},   {2048, 2048},  {5632, 2048},  {2048, 5632},
                                       {4096, 4096},  {14336, 4096}, {4096, 14336}, {32000, 2048},
                                       {1024, 12288}, {10000, 3072}};
+constexpr std::int64_t argmax_shapes[][2] = {{8, 128000}, {64, 32000}, {256, 131072}, {65536, 64}};
 constexpr int samples = 15;
 #else
 // The host runtime: shows that the program works, never a speed.
 constexpr std::int64_t shapes[][2] = {{60, 400}, {61, 41}};
+constexpr std::int64_t argmax_shapes[][2] = {{3, 40000}};
 constexpr int samples = 2;
 #endif
+
+// The columns of set 0's largest elements, as reduce_rows() found them.
+template <class T>
+bool are_largest(layers<T> const& a) {
+  std::vector<T> const w = fetch(a.matrix(0), a.n());
+  std::vector<int> const got = fetch(reinterpret_cast<int const*>(a.out()), a.rows());
+  ww::check(cudaMemset(a.out(), 0xff, a.rows() * sizeof(float)), "cudaMemset");
+  for (std::size_t r = 0; r < a.rows(); ++r) {
+    auto const at = [&](std::size_t c) { return to_float(w[r * a.cols() + c]); };
+    std::size_t most = 0;
+    for (std::size_t c = 1; c < a.cols(); ++c) most = at(c) > at(most) ? c : most;
+    if (got[r] != static_cast<int>(most)) return false;
+  }
+  return true;
+}
 
 template <class T>
 void add_type(std::string const& type) {
   using matrices = layers<T>;
-  auto const all = std::make_shared<bench_support::interleaved<matrices>>(
-      [](ww::stream_ref s, bench_support::shape const& of) {
-        return std::make_unique<matrices>(s, static_cast<std::size_t>(of[0]),
-                                          static_cast<std::size_t>(of[1]));
-      });
+  auto const make = [](ww::stream_ref s, bench_support::shape const& of) {
+    return std::make_unique<matrices>(s, static_cast<std::size_t>(of[0]),
+                                      static_cast<std::size_t>(of[1]));
+  };
+  auto const all = std::make_shared<bench_support::interleaved<matrices>>(make);
   all->add("warpwright_ew", warpwright_matvec{}, is_right<float, T>);
 #if defined(__CUDACC__)
   all->add("hand_written", hand_written{}, is_right<float, T>);
   all->add("cublas", cublas{}, is_right<T, T>);
 #endif
   all->add("copy", copy{}, [](matrices const&) { return true; });
-  std::vector<bench_support::sampled_size> sizes;
-  for (auto const& of : shapes) sizes.push_back({{of[0], of[1]}, 20, samples, false});
-  bench_support::interleaved<matrices>::register_all(all, "matvec_" + type, sizes);
+  auto const largest = std::make_shared<bench_support::interleaved<matrices>>(make);
+  largest->add("warpwright_ew", warpwright_argmax{}, are_largest<T>);
+  largest->add("copy", copy{}, [](matrices const&) { return true; });
+  auto const sizes = [](auto const& of_all) {
+    std::vector<bench_support::sampled_size> list;
+    for (auto const& of : of_all) list.push_back({{of[0], of[1]}, 20, samples, false});
+    return list;
+  };
+  bench_support::interleaved<matrices>::register_all(all, "matvec_" + type, sizes(shapes));
+  bench_support::interleaved<matrices>::register_all(largest, "argmax_" + type,
+                                                     sizes(argmax_shapes));
 }
 
 int const registered = [] {

@@ -190,6 +190,17 @@ TEST_CASE("rows that do not fit are refused") {
   s.synchronize();
 }
 
+TEST_CASE("rows of more than 2^31 elements are refused") {
+  ww::stream s;
+  float const* const none = nullptr;
+  std::size_t const cols = (std::size_t{1} << 31U) + 4;
+  float sum = 0;
+  CHECK_THAT(refusal([&] {
+               ew::reduce_rows(s, {1, cols}, ew::to(&sum) = ew::sum(ew::row(none, cols)));
+             }),
+             contains("more than 2^31"));
+}
+
 TEST_CASE("rows of odd lengths are read by vectors that lie alike in all of them") {
   ew::detail::operand all[2];
   all[0].kind = ew::detail::access_pattern::no_output;
@@ -198,7 +209,7 @@ TEST_CASE("rows of odd lengths are read by vectors that lie alike in all of them
   all[1].aligned_bytes = 16;
   all[1].address = 4096;
   auto const plan = [&](std::uint64_t cols) {
-    return ew::detail::plan_row_reductions(all, 2, 3, cols, 4, 4).partition;
+    return ew::detail::plan_row_reductions(all, 2, 3, cols, 4, 4, 1).partition;
   };
   CHECK(plan(12).all_wide);
   CHECK_FALSE(plan(12).ragged);

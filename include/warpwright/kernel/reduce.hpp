@@ -13,7 +13,7 @@
 // 2^-24 times the sum of the absolute values for one reduction of one float or 16-bit array, and (n
 // / 1,000,000 + 40) * 2^-53 for double; with several arrays or many reductions fewer elements are
 // added pairwise: n / 130,000 + 40 at worst. reduce_rows() has fewer threads for a row: cols /
-// 4,000 + 40, and cols / 256 + 40 at worst. .in<double>() adds in double. .compensated() carries
+// 2,000 + 40, and cols / 128 + 40 at worst. .in<double>() adds in double. .compensated() carries
 // the rounding errors along: one rounding of the result, plus n * 2^-48 of the absolute values' sum
 // (2^-106 for double).
 //

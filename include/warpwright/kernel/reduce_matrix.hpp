@@ -19,10 +19,11 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 ///
 /// Every expression has rows * cols elements, row after row. Indices that argmin() and argmax()
 /// find are columns. With cols = 0 every result is that of no elements. A row's results are the
-/// same bits in every run, and whatever the number of rows.
+/// same bits in every run, and whatever the number of rows; but few rows of 64 KiB and more are
+/// added in another order than many, and in another one below compute capability 9.0.
 /// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
 /// @param stream  the stream to run on
-/// @param shape   `{rows, cols}`, up to 2^59 elements
+/// @param shape   `{rows, cols}`, up to 2^59 elements, cols up to 2^31
 /// @param goals   `to(pointer) = reduction`, where the pointer is to `rows` elements
 /// @throws std::invalid_argument  for operands that do not fit, as run() does; for a negative or
 ///   larger shape; for a null or misaligned result pointer, and for results that overlap each other
@@ -30,9 +31,9 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any. **Capture:**
 /// legal.
-/// **Cost:** one kernel launch, no allocation. One warp or one block reduces a row: for a few very
-/// long rows, one reduce() each uses more of the GPU. Where a row of the widest element type is no
-/// multiple of 16 bytes, loads are of single elements. Launches call what those of run() do.
+/// **Cost:** one kernel launch, no allocation. A part of a warp, a warp or a block reduces a row;
+/// from compute capability 9.0 on a cluster of up to 8 blocks reduces a long one where rows are
+/// few, and a launch may also call cudaGetDevice. Launches call what those of run() do.
 template <class... T, class... K, class... E>
 void reduce_rows(stream_ref stream, matrix_shape const& shape,
                  reduction_assignment<T, K, E> const&... goals) {

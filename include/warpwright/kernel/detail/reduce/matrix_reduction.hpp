@@ -26,7 +26,11 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 template <class Pass>
 struct reduce_rows_kernel : warpwright::detail::kernel_base<reduce_threads> {
   using states = typename Pass::states;
-  using shared = reduction_scratch<states, reduce_threads>;
+  using shared = cluster_scratch<states, reduce_threads>;
+  // A host's thread has too small a stack for a cluster's heavy states.
+  static constexpr bool may_be_cluster = sizeof(states) <= 64;
+  static constexpr unsigned host_threads =
+      may_be_cluster ? max_cluster_row_threads : reduce_threads;
 
   Pass parameters;
   row_partition partition;
@@ -41,23 +45,30 @@ struct reduce_rows_kernel : warpwright::detail::kernel_base<reduce_threads> {
     auto const combine = [&](states const& a, states const& b) {
       return pass.combine_states(a, b);
     };
+    unsigned const blocks = partition.blocks;
     auto const row_of = [&](unsigned t) {
-      return std::uint64_t{block.index()} * partition.rows_per_block + partition.row_of_thread(t);
+      return std::uint64_t{block.cluster_index(blocks)} * partition.rows_per_block +
+             partition.row_of_thread(t);
+    };
+    auto const thread_in_row = [&](unsigned t) {
+      return block.thread_in_cluster(partition.thread_in_row(t), blocks);
     };
     auto state = block.template per_thread<states>();
     block.for_each_thread([&](unsigned t) {
       row_span row;  // without elements, past the last one
       if (row_of(t) < partition.rows) row = partition.template span<Pass::vector>(row_of(t));
-      state[t] =
-          pass.partial_of_row(row_share<Pass::vector>{partition, row, partition.thread_in_row(t)});
+      state[t] = pass.partial_of_row(row_share<Pass::vector>{partition, row, thread_in_row(t)});
     });
     block.trigger_dependents();
-    combine_groups(block, state, block.shared(), 0, thread_groups{partition.threads}, combine);
+    combine_groups(block, state, block.shared(), 0,
+                   thread_groups{partition.threads / blocks, blocks}, combine);
+    block.leave_cluster(blocks);
     block.for_each_thread([&](unsigned t) {
-      if (partition.thread_in_row(t) == 0 && row_of(t) < partition.rows) {
+      if (thread_in_row(t) == 0 && row_of(t) < partition.rows) {
         pass.finish(state[t], cols, row_of(t));
       }
     });
+    block.end_cluster(blocks);
   }
 };
 
@@ -75,12 +86,14 @@ void reduce_each_row(Where const& execute, matrix_shape const& shape, R const&..
         using pass_type = std::decay_t<decltype(pass)>;
         check_results_disjoint(results, count, operands, pass_type::operands, n.count, n.where);
         if (shape.rows == 0) return;
+        using kernel = reduce_rows_kernel<pass_type>;
+        unsigned const limit =
+            kernel::may_be_cluster ? execute.template cluster_limit<kernel>() : 1;
         row_plan const plan =
             plan_row_reductions(operands, pass_type::operands, shape.rows, shape.cols,
-                                pass_type::vector, pass_type::vectors);
-        execute(plan.blocks, plan.threads,
-                reduce_rows_kernel<pass_type>{pass, plan.partition, shape.cols},
-                "warpwright::ew::reduce_rows");
+                                pass_type::vector, pass_type::vectors, limit);
+        execute(plan.blocks, plan.threads, kernel{pass, plan.partition, shape.cols},
+                "warpwright::ew::reduce_rows", 0, plan.partition.blocks);
       },
       r...);
 }

@@ -287,15 +287,18 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
     unsigned const threads = p.partition.threads;
     for (unsigned first = p.t; first < p.row.vectors; first += vectors * threads) {
       c_array<registers, vectors> r WARPWRIGHT_ZERO_ON_HOST;
-      p.load_vectors(r, first, [&](registers& to, auto const& i, std::uint64_t wide) {
-        expression.template load<vector, 1>(to, i, wide);
-      });
+      p.template load_vectors<read_once_index>(
+          r, first, [&](registers& to, auto const& i, std::uint64_t wide) {
+            expression.template load<vector, 1>(to, i, wide);
+          });
       if (first + (vectors - 1) * threads < p.row.vectors) {
         add<vectors * vector>(sum, r, p.index(first), std::uint64_t{threads} * vector, begin);
       } else {
-        p.template for_each_vector<vectors>(first, [&](unsigned u, unsigned v) {
-          add<vector>(sum, static_cast<registers const*>(r) + u, p.index(v), 0, begin);
-        });
+        WARPWRIGHT_UNROLL
+        for (unsigned u = 0; u < vectors; ++u) {
+          unsigned const v = first + u * threads;
+          if (v < p.row.vectors) add<vector>(sum, r + u, p.index(v), 0, begin);
+        }
       }
     }
     return sum;

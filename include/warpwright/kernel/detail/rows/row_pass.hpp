@@ -345,9 +345,10 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   template <int N>
   WARPWRIGHT_HOST_DEVICE void load_input(c_array<loaded, N>& r, part const& p,
                                          unsigned first) const {
-    p.load_vectors(r, first, [&](loaded& to, auto const& i, std::uint64_t wide) {
-      expression.template load<vector, First>(to, i, wide);
-    });
+    p.template load_vectors<matrix_index>(r, first,
+                                          [&](loaded& to, auto const& i, std::uint64_t wide) {
+                                            expression.template load<vector, First>(to, i, wide);
+                                          });
   }
   // The other arrays of the outputs.
   template <int V, class Element>
@@ -402,9 +403,10 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
     for (unsigned k = 0; k < N; k += batch<N>) {
       unsigned const first = v + k * p.partition.threads;
       c_array<registers<vector>, batch<N>> r WARPWRIGHT_ZERO_ON_HOST;
-      p.load_vectors(r, first, [&](registers<vector>& to, auto const& i, std::uint64_t wide) {
-        load_others<vector>(to, i, wide);
-      });
+      p.template load_vectors<matrix_index>(
+          r, first, [&](registers<vector>& to, auto const& i, std::uint64_t wide) {
+            load_others<vector>(to, i, wide);
+          });
       p.template for_each_vector<batch<N>>(first, [&](unsigned u, unsigned at_u) {
         store<vector>(r[u], x[k + u], s, p.index(at_u), p.partition.wide);
       });
