@@ -202,9 +202,27 @@ TEST_CASE("the constants are what the device reports") {
 TEST_CASE("products are found by name, and unknown ones refused with the list") {
   static_assert(ww::gpu_named("rtx4090").multiprocessors == 128, "");
   static_assert(&ww::gpu_named("h100-sxm") == &ww::gpus::h100_sxm, "");
-  CHECK_THROWS_WITH(ww::gpu_named("H100"),
-                    contains("there is no GPU 'H100' in the table, which has P4, V100 SXM2, T4"));
-  CHECK_THROWS_WITH(ww::gpu_named("H100"), contains("B200, RTX 5090; copy the nearest"));
+  static_assert(&ww::gpu_named("V100") == &ww::gpus::v100_sxm, "");
+  struct {
+    char const* name;
+    ww::gpu_model const* gpu;
+  } const names[] = {{"NVIDIA L4", &ww::gpus::l4},
+                     {"NVIDIA GeForce RTX 4090", &ww::gpus::rtx_4090},
+                     {"Tesla T4", &ww::gpus::t4},
+                     {"Orin", &ww::gpus::orin},
+                     {"a100 80gb", &ww::gpus::a100_80gb},
+                     {"NVIDIA A100-SXM4-40GB", &ww::gpus::a100_40gb},
+                     {"NVIDIA H100 80GB HBM3", &ww::gpus::h100_sxm},
+                     {"NVIDIA H100 PCIe", &ww::gpus::h100_pcie},
+                     {"Tesla V100-SXM2-16GB", &ww::gpus::v100_sxm}};
+  for (auto const& each : names) CHECK(&ww::gpu_named(each.name) == each.gpu);
+  CHECK_THROWS_WITH(ww::gpu_named("NVIDIA H100"),
+                    contains("the GPU 'NVIDIA H100' may be H100 PCIe or H100 SXM: name one"));
+  for (char const* name : {"", "NVIDIA", "RTX", "80GB", "L4 S", "A100 80GB PCIe", "RTX 4090 D",
+                           "Tesla V100-SXM2-32GB"}) {
+    CHECK_THROWS_WITH(ww::gpu_named(name), contains("' in the table, which has P4, V100 SXM2, T4"));
+  }
+  CHECK_THROWS_WITH(ww::gpu_named("H800"), contains("B200, RTX 5090; copy the nearest"));
 }
 
 // As the data sheets have them.

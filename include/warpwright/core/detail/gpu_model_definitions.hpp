@@ -10,7 +10,15 @@ namespace detail {
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void throw_unknown_gpu(char const* name, source_location where) {
   text known = "";
-  for (gpu_model const* gpu : gpu_models) known += text{known.empty() ? "" : ", "} + gpu->name;
+  text candidates = "";
+  for (gpu_model const* gpu : gpu_models) {
+    known += text{known.empty() ? "" : ", "} + gpu->name;
+    if (may_be(gpu->name, name)) candidates += text{candidates.empty() ? "" : " or "} + gpu->name;
+  }
+  if (!candidates.empty()) {
+    throw_invalid_argument(text{"the GPU '"} + name + "' may be " + candidates + ": name one",
+                           where);
+  }
   throw_invalid_argument(text{"there is no GPU '"} + name + "' in the table, which has " + known +
                              "; copy the nearest one and change what differs, or read an "
                              "installed one with gpu_model::of()",
