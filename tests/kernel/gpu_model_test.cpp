@@ -217,9 +217,9 @@ TEST_CASE("products are found by name, and unknown ones refused with the list") 
                      {"Tesla V100-SXM2-16GB", &ww::gpus::v100_sxm}};
   for (auto const& each : names) CHECK(&ww::gpu_named(each.name) == each.gpu);
   CHECK_THROWS_WITH(ww::gpu_named("NVIDIA H100"),
-                    contains("the GPU 'NVIDIA H100' may be H100 PCIe or H100 SXM: name one"));
-  for (char const* name : {"", "NVIDIA", "RTX", "80GB", "L4 S", "A100 80GB PCIe", "RTX 4090 D",
-                           "Tesla V100-SXM2-32GB"}) {
+                    contains("GPU 'H100' may be one of H100 PCIe, H100 SXM"));
+  for (char const* name :
+       {"", "NVIDIA", "80GB", "L4 S", "A100 80GB PCIe", "RTX 4090 D", "Tesla V100-SXM2-32GB"}) {
     CHECK_THROWS_WITH(ww::gpu_named(name), contains("' in the table, which has P4, V100 SXM2, T4"));
   }
   CHECK_THROWS_WITH(ww::gpu_named("H800"), contains("B200, RTX 5090; copy the nearest"));

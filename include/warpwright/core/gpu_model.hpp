@@ -165,49 +165,36 @@ inline constexpr gpu_model const* gpu_models[] = {
     &gpus::rtx_4090, &gpus::h100_pcie, &gpus::h100_sxm, &gpus::h200,      &gpus::gh200,
     &gpus::b200,     &gpus::rtx_5090};
 
-// What CUDA calls a product, where that has other words than the table.
+// What people or CUDA call a product, where that has other words than the table.
 inline constexpr char const* gpu_aliases[][2] = {
-    {"V100 SXM2 16GB", "V100 SXM2"}, {"H100 80GB HBM3", "H100 SXM"}, {"GH200 480GB", "GH200"}};
+    {"V100 SXM2 16GB", "V100 SXM2"}, {"H100 80GB HBM3", "H100 SXM"},
+    {"A100 40GB", "A100 SXM4 40GB"}, {"A100 80GB", "A100 SXM4 80GB"},
+    {"GH200 480GB", "GH200"},        {"Orin", "AGX Orin"}};
 
 constexpr bool separates(char c) noexcept { return c == ' ' || c == '-'; }
-
-// Without regard to case, spaces and dashes; of the first word of each alone, if that is asked.
-constexpr bool same_product(char const* a, char const* b, bool one_word = false) noexcept {
+constexpr char lower(char c) noexcept {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+// Without regard to case, spaces and dashes.
+// @param part  b may end where a word of a does
+constexpr bool same_product(char const* a, char const* b, bool part = false) noexcept {
   for (;; ++a, ++b) {
-    while (!one_word && separates(*a)) ++a;
-    while (!one_word && separates(*b)) ++b;
-    auto const lower = [one_word](char c) {
-      if (one_word && separates(c)) return '\0';
-      return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    };
+    while (separates(*b)) ++b;
+    if (part && *b == '\0' && separates(*a)) return true;
+    while (separates(*a)) ++a;
     if (lower(*a) != lower(*b)) return false;
-    if (lower(*a) == '\0') return true;
+    if (*a == '\0') return true;
   }
 }
-
-// The next word at or behind `name` that is not the vendor's or a line of products; null: none.
-constexpr char const* product_word(char const* name, bool next = false) noexcept {
-  constexpr char const* lines[] = {"nvidia", "geforce", "tesla", "quadro", "jetson", "rtx", "agx"};
-  for (;; next = true) {
-    while (next && *name != '\0' && !separates(*name)) ++name;
-    while (separates(*name)) ++name;
-    if (*name == '\0') return nullptr;
-    bool is_line = false;
-    for (char const* line : lines) is_line = is_line || same_product(line, name, true);
-    if (!is_line) return name;
+// A name without the words in front that are no product's.
+constexpr char const* without_vendor(char const* name) noexcept {
+  constexpr char const* vendors[] = {"nvidia", "geforce", "tesla", "jetson"};
+  for (char const* word : vendors) {
+    char const* at = name;
+    while (*word != '\0' && lower(*at) == *word) ++at, ++word;
+    while (*word == '\0' && separates(*at)) name = ++at;
   }
-}
-
-// Whether `name` begins as a product does, and has no word that this has not: "A100 80GB".
-constexpr bool may_be(char const* product, char const* name) noexcept {
-  char const* word = product_word(name);
-  if (word == nullptr || !same_product(word, product_word(product), true)) return false;
-  while ((word = product_word(word, true)) != nullptr) {
-    char const* other = product_word(product);
-    while (other != nullptr && !same_product(word, other, true)) other = product_word(other, true);
-    if (other == nullptr) return false;
-  }
-  return true;
+  return name;
 }
 
 // Not constexpr on purpose: a call in a constant expression is an error that names this function.
@@ -224,14 +211,15 @@ constexpr bool may_be(char const* product, char const* name) noexcept {
 ///   `throw_unknown_gpu`
 constexpr gpu_model const& gpu_named(char const* name,
                                      source_location where = source_location::current()) {
+  name = detail::without_vendor(name);
   for (auto const& alias : detail::gpu_aliases) {
-    if (detail::may_be(alias[0], name) && detail::may_be(name, alias[0])) name = alias[1];
+    if (detail::same_product(alias[0], name)) name = alias[1];
   }
   gpu_model const* found = nullptr;
   int count = 0;
   for (gpu_model const* gpu : detail::gpu_models) {
     if (detail::same_product(gpu->name, name)) return *gpu;
-    if (detail::may_be(gpu->name, name)) found = ++count == 1 ? gpu : nullptr;
+    if (detail::same_product(gpu->name, name, true)) found = ++count == 1 ? gpu : nullptr;
   }
   if (found == nullptr) detail::throw_unknown_gpu(name, where);
   return *found;

@@ -9,15 +9,13 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void throw_unknown_gpu(char const* name, source_location where) {
-  text known = "";
-  text candidates = "";
+  text known = "", candidates = "";
   for (gpu_model const* gpu : gpu_models) {
-    known += text{known.empty() ? "" : ", "} + gpu->name;
-    if (may_be(gpu->name, name)) candidates += text{candidates.empty() ? "" : " or "} + gpu->name;
+    text& list = same_product(gpu->name, name, true) ? candidates : known;
+    list += text{list.empty() ? "" : ", "} + gpu->name;
   }
   if (!candidates.empty()) {
-    throw_invalid_argument(text{"the GPU '"} + name + "' may be " + candidates + ": name one",
-                           where);
+    throw_invalid_argument(text{"GPU '"} + name + "' may be one of " + candidates, where);
   }
   throw_invalid_argument(text{"there is no GPU '"} + name + "' in the table, which has " + known +
                              "; copy the nearest one and change what differs, or read an "
