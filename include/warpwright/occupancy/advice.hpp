@@ -65,8 +65,8 @@ struct flight {
   flight f;
   bool const known = bytes_per_thread > 0.0 && gpu.multiprocessors > 0;
   if (known) f.bytes = bytes_per_thread * o.threads_per_multiprocessor * gpu.multiprocessors;
-  if (bytes_per_second > 0.0 && latency_seconds > 0.0)
-    f.needed = bytes_per_second * latency_seconds;
+  double const needed = bytes_per_second * latency_seconds;
+  if (bytes_per_second > 0.0 && needed > 0.0) f.needed = needed;
   f.needed_threads = known ? f.needed / bytes_per_thread / gpu.multiprocessors : 0.0;
   return f;
 }
@@ -76,12 +76,17 @@ std::string occupancy_table(std::vector<occupancy_result> const& all);
 }
 /// The same kernel on several architectures, a line each: blocks, warps, occupancy, what limits.
 /// @param names  a range of arch or of architecture
-template <class Architectures = std::initializer_list<arch>>
+template <class Architectures>
 [[nodiscard]] std::string compare_architectures(kernel_resources const& kernel,
                                                 Architectures const& names) {
   std::vector<occupancy_result> all;
   for (auto const& each : names) all.push_back(occupancy(each, kernel));
   return detail::occupancy_table(all);
+}
+/// The same of a list in braces.
+[[nodiscard]] inline std::string compare_architectures(kernel_resources const& kernel,
+                                                       std::initializer_list<arch> names) {
+  return compare_architectures<std::initializer_list<arch>>(kernel, names);
 }
 /// Draws the occupancy over the threads of a block, the registers of a thread and the shared memory
 /// of a block, each with the others as they are, and where the kernel is.

@@ -15,7 +15,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void throw_unknown_gpu(char const* name, sourc
     list += text{list.empty() ? "" : ", "} + gpu->name;
   }
   if (!candidates.empty()) {
-    throw_invalid_argument(text{"GPU '"} + name + "' may be one of " + candidates, where);
+    throw_invalid_argument(text{"GPU '"} + name + "' may be one of " + candidates + ": name that",
+                           where);
   }
   throw_invalid_argument(text{"there is no GPU '"} + name + "' in the table, which has " + known +
                              "; copy the nearest one and change what differs, or read an "
