@@ -5,22 +5,15 @@
 #include "digits/support_process.hpp"
 #include "support/catch.hpp"
 
-#include <unistd.h>
-
 #include <string>
 #include <vector>
 
-namespace {
-
-struct run {
-  std::vector<std::string> arguments;
-  int status;
-  char const* part;  // of the output
-};
-
-}  // namespace
-
 TEST_CASE("warpwright_occupancy takes what it can use, and refuses the rest") {
+  struct run {
+    std::vector<std::string> arguments;
+    int status;
+    char const* part;  // of the output
+  };
   std::vector<run> const runs = {
       {{"-h"}, 0, "usage: "},
       {{"--arch", "sm_90a,80", "--registers", "40"}, 0, "sm_80        6     48       75 %"},
@@ -28,7 +21,6 @@ TEST_CASE("warpwright_occupancy takes what it can use, and refuses the rest") {
       {{"--arch", "90", "--barriers", "17"}, 0, "1 barrier fewer"},
       {{}, 2, "give --arch, --gpu or --ptxas"},
       {{"--foo"}, 2, "there is no option '--foo'"},
-      {{"--arch"}, 2, "--arch needs a value"},
       {{"--arch", ""}, 2, "--arch needs a value"},
       {{"--arch", "90", "--arch", "80"}, 2, "--arch is given twice"},
       {{"--arch", "hopper"}, 2, "known are sm_60, "},
@@ -50,8 +42,8 @@ TEST_CASE("warpwright_occupancy takes what it can use, and refuses the rest") {
     CHECK((each.status == 0 ? end.out : end.error).find(each.part) != std::string::npos);
     CHECK(end.error.find("main.cpp") == std::string::npos);
   }
-  if (access("/dev/full", W_OK) != 0) return;
-  test_support::outcome const full = test_support::run_program(
-      scratch, {"/bin/sh", "-c", "exec \"$0\" -h > /dev/full", WARPWRIGHT_OCCUPANCY_PROGRAM}, {});
-  CHECK(full.exit_code == 1);
+  std::string const closed = "exec \"$0\" -h >&-";
+  CHECK(test_support::run_program(scratch, {"/bin/sh", "-c", closed, WARPWRIGHT_OCCUPANCY_PROGRAM},
+                                  {})
+            .exit_code == 1);
 }

@@ -135,11 +135,10 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE int resident_clusters(occupancy_result const& 
                                        "compute capability 9.0",
                                    where);
   }
-  std::size_t clusters = 0;  // wide, as the sizes may be any
-  for (int const multiprocessors : gpcs) {
-    std::size_t const size = multiprocessors < 0 ? 0 : static_cast<std::size_t>(multiprocessors);
-    clusters += size * static_cast<std::size_t>(o.blocks_per_multiprocessor) /
-                static_cast<std::size_t>(cluster_blocks);
+  long long clusters = 0;  // wide, as the sizes may be any
+  for (long long const multiprocessors : gpcs) {
+    if (multiprocessors < 0) continue;
+    clusters += multiprocessors * o.blocks_per_multiprocessor / cluster_blocks;
   }
   return clusters < 2147483647 ? static_cast<int>(clusters) : 2147483647;
 }

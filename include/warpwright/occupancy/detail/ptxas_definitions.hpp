@@ -84,8 +84,7 @@ class ptxas_reader {
   }
   // "90a": as 90.
   static int capability_at(std::string const& text, std::size_t at) {
-    long const number = std::strtol(text.c_str() + at, nullptr, 10);
-    return number < 0 || number > 9999 ? 0 : static_cast<int>(number);
+    return static_cast<int>(std::strtol(text.c_str() + at, nullptr, 10));
   }
   // What linking has made of a kernel, for "(target: sm_90)" or all architectures.
   WARPWRIGHT_COLD void link(std::string const& text, std::size_t at) {
