@@ -217,7 +217,6 @@ TEST_CASE("other devices are linked, and a failing call is reported without a le
     CHECK(ww::current_device() == ww::device_id{0});
     CHECK(cudaDeviceDisablePeerAccess(1) == cudaSuccess);
     CHECK(c.peers[0].bytes_per_second.value > 0.0);
-    CHECK(c.peers[0].bytes_per_second.value != c[limit::copy].value);
     for (char const* call : {"cudaMalloc", "cudaMemcpyAsync", "cudaMallocHost",
                              "cudaMemcpyPeerAsync", "cudaGraphInstantiate"}) {
       INFO(call);
