@@ -168,6 +168,7 @@ void write_html(char const* path, std::vector<device_page> const& pages) {
           "</title>\n<style>\n"
        << ww::detail::html_style_sheet().str()
        << "pre{white-space:pre-wrap;overflow-wrap:anywhere;font-size:.85rem}"
+       << "pre.now{white-space:pre;overflow-x:auto}"
           "small{display:block;line-height:1.3;color:var(--muted)}"
           ".figure{white-space:nowrap}.chart{min-width:42rem}\n"
           "</style>\n</head>\n<body>\n<main>\n"
@@ -181,7 +182,7 @@ void write_html(char const* path, std::vector<device_page> const& pages) {
            << table_of(page.ceilings) << "<div class=\"wide\"><div class=\"chart\">\n"
            << page.svg << "</div></div>\n";
     }
-    file << "<h2>Now</h2>\n<pre>" << escaped(page.now) << "</pre>\n";
+    file << "<h2>Now</h2>\n<pre class=\"now\">" << escaped(page.now) << "</pre>\n";
   }
   file << "</main>\n</body>\n</html>\n";
   file.close();
