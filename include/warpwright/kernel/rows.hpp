@@ -147,7 +147,21 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 template <class... T, class... E>
 void run_rows(stream_ref stream, matrix_shape const& shape, assignment<T, E> const&... a) {
   static_assert(sizeof...(a) > 0, "warpwright::ew::run_rows: name at least one output");
-  detail::run_row_function(warpwright::detail::on_stream{stream, shape.where}, shape, a...);
+  detail::run_row_function(warpwright::detail::on_stream{stream, shape.where}, shape, {}, a...);
+}
+
+/// The same of rows with lengths of their own, as in causal attention:
+///
+///   ew::run_rows(s, ew::causal({heads * queries, keys}, queries),
+///                ew::out(p, n) = ew::softmax(ew::in(scores, n) * scale));
+///
+/// A row of no elements has no outputs but its statistics, which are of no meaning.
+/// @param shape  causal(), or ragged_shape{{rows, cols}, lengths}
+template <class... T, class... E>
+void run_rows(stream_ref stream, ragged_shape const& shape, assignment<T, E> const&... a) {
+  static_assert(sizeof...(a) > 0, "warpwright::ew::run_rows: name at least one output");
+  detail::run_row_function(warpwright::detail::on_stream{stream, shape.shape().where},
+                           shape.shape(), shape.lengths(), a...);
 }
 
 /// Evaluates a function of each row on the calling thread, over arrays in host memory, in the order
@@ -158,7 +172,14 @@ void run_rows(stream_ref stream, matrix_shape const& shape, assignment<T, E> con
 template <class... T, class... E>
 void run_rows_host(matrix_shape const& shape, assignment<T, E> const&... a) {
   static_assert(sizeof...(a) > 0, "warpwright::ew::run_rows_host: name at least one output");
-  detail::run_row_function(warpwright::detail::on_calling_thread{shape.where}, shape, a...);
+  detail::run_row_function(warpwright::detail::on_calling_thread{shape.where}, shape, {}, a...);
+}
+/// The same of rows with lengths of their own.
+template <class... T, class... E>
+void run_rows_host(ragged_shape const& shape, assignment<T, E> const&... a) {
+  static_assert(sizeof...(a) > 0, "warpwright::ew::run_rows_host: name at least one output");
+  detail::run_row_function(warpwright::detail::on_calling_thread{shape.shape().where},
+                           shape.shape(), shape.lengths(), a...);
 }
 
 /// Several outputs are arguments, not a tie(); refused at compile time.

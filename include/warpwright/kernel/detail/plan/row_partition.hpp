@@ -111,8 +111,9 @@ struct row_partition {
   unsigned row_shift = 31;  ///< log2 of `threads`; 31 where a block has one row
   unsigned head = 0;        ///< element of the matrix where the first vector starts
   unsigned cached = 0;      ///< vectors of a streamed row that a thread keeps in shared memory
-  bool ragged = false;      ///< some rows have elements in no vector
-  bool all_wide = false;    ///< every operand is, and every row() and col() is of this matrix
+  row_lengths lengths;
+  bool ragged = false;    ///< some rows have elements in no vector
+  bool all_wide = false;  ///< every operand is, and every row() and col() is of this matrix
 
   /// The row of a block's thread, counted in the block, and the thread's number in that row.
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE constexpr unsigned row_of_thread(unsigned t) const {
@@ -128,12 +129,13 @@ struct row_partition {
     row_span s;
     s.row = row;
     s.begin = row * cols;
+    std::uint64_t const length = lengths.vary() ? lengths.of(row, cols) : cols;
     if (ragged) {
       s.head = static_cast<unsigned>((head - s.begin) % V);
-      if (s.head > cols) s.head = static_cast<unsigned>(cols);
+      if (s.head > length) s.head = static_cast<unsigned>(length);
     }
-    s.vectors = static_cast<unsigned>((cols - s.head) / V);
-    s.edge = static_cast<unsigned>(cols - std::uint64_t{s.vectors} * V);
+    s.vectors = static_cast<unsigned>((length - s.head) / V);
+    s.edge = static_cast<unsigned>(length - std::uint64_t{s.vectors} * V);
     return s;
   }
 };
@@ -203,12 +205,15 @@ constexpr unsigned power_of_two_from(std::uint64_t least) {
 /// @param cached_bytes      that a vector takes in shared memory
 /// @param streamed_threads  most threads of a row that is too long for registers
 /// @param most_threads      of any other row
+/// @param lengths           of the rows
 constexpr row_plan plan_rows(operand const* operands, int count, std::uint64_t rows,
                              std::uint64_t cols, unsigned vector, unsigned per_thread,
                              unsigned cached_bytes = 0, unsigned streamed_threads = max_row_threads,
-                             unsigned most_threads = max_row_threads) {
+                             unsigned most_threads = max_row_threads,
+                             row_lengths const& lengths = {}) {
   row_plan plan;
   row_partition& p = plan.partition;
+  p.lengths = lengths;
   p.rows = rows;
   p.cols = cols;
   if (rows == 0 || cols == 0) return plan;
@@ -224,7 +229,7 @@ constexpr row_plan plan_rows(operand const* operands, int count, std::uint64_t r
     if (repeats && operands[k].count != cols) p.all_wide = false;
   }
   p.head = whole.head;
-  p.ragged = p.head != 0 || cols % vector != 0;
+  p.ragged = p.head != 0 || cols % vector != 0 || lengths.vary();
 
   // Enough threads to keep the row; at least as many as fill a cache line with one access, and as
   // there are elements in no vector.

@@ -17,10 +17,10 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 // The statistics of the row of each thread. The threads of a row combine partial_center(t), if
 // there is a centre, and partial_total(t, center).
-template <class Pass, class Block, class Center, class Total>
+template <class Pass, class Block, class Center, class Total, class Width>
 WARPWRIGHT_HOST_DEVICE auto reduce_rows_of_block(Block& block, Pass const& pass,
                                                  Center const& partial_center,
-                                                 Total const& partial_total,
+                                                 Total const& partial_total, Width const& width_of,
                                                  thread_groups const& groups) {
   using real = typename Pass::real;
   using kind = typename Pass::kind_type;
@@ -33,13 +33,14 @@ WARPWRIGHT_HOST_DEVICE auto reduce_rows_of_block(Block& block, Pass const& pass,
   }
   block.for_each_thread([&](unsigned t) {
     real center = 0;
-    if constexpr (kind::is_centered) center = pass.center(partial[t]);
+    if constexpr (kind::is_centered) center = pass.center(partial[t], width_of(t));
     statistics[t].center = center;
     value[t] = partial_total(t, center);
   });
   combine_groups(block, value, block.shared(), 1, groups, add{});
-  block.for_each_thread(
-      [&](unsigned t) { statistics[t] = pass.statistics(statistics[t].center, value[t]); });
+  block.for_each_thread([&](unsigned t) {
+    statistics[t] = pass.statistics(statistics[t].center, value[t], width_of(t));
+  });
   return statistics;
 }
 
@@ -73,7 +74,7 @@ struct register_rows_kernel : warpwright::detail::kernel_base<max_row_threads, P
     auto const statistics = reduce_rows_of_block(
         block, pass, [&](auto t) { return pass.partial_center(kept[t], part_of(t)); },
         [&](unsigned t, auto center) { return pass.partial_total(kept[t], part_of(t), center); },
-        thread_groups{partition.threads});
+        [&](auto t) { return pass.width_of(partition, row[t]); }, thread_groups{partition.threads});
     block.for_each_thread([&](unsigned t) {
       pass.store_row(kept[t], statistics[t], part_of(t));
       if (part_of(t).t == 0 && row_index(t) < partition.rows) {
@@ -115,6 +116,7 @@ struct streamed_rows_kernel
     auto const statistics = reduce_rows_of_block(
         block, pass, [&](auto t) { return all[t].partial_center(); },
         [&](unsigned t, auto center) { return all[t].total(center); },
+        [&](auto) { return pass.width_of(partition, row); },
         thread_groups{partition.threads / blocks, blocks});
     block.leave_cluster(blocks);
     block.for_each_thread([&](unsigned t) {
@@ -136,7 +138,8 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 // Checks the outputs, plans, and runs the kernel, on a stream or on the calling thread.
 template <class Where, class... A>
-void run_row_function(Where const& execute, matrix_shape const& shape, A const&... a) {
+void run_row_function(Where const& execute, matrix_shape const& shape, row_lengths const& lengths,
+                      A const&... a) {
   constexpr int matrices = (0 + ... + (row_output_t<A>::is_matrix ? 1 : 0));
   constexpr int statistics = static_cast<int>(sizeof...(A)) - matrices;
   static_assert(matrices > 0,
@@ -194,8 +197,9 @@ void run_row_function(Where const& execute, matrix_shape const& shape, A const&.
         shape.where);
   }
 
-  row_plan plan = plan_rows(operands, pass::operands, shape.rows, shape.cols, pass::vector,
-                            pass::vectors, pass::cache::bytes, pass::streamed_threads);
+  row_plan plan =
+      plan_rows(operands, pass::operands, shape.rows, shape.cols, pass::vector, pass::vectors,
+                pass::cache::bytes, pass::streamed_threads, max_row_threads, lengths);
   if (plan.strategy == row_strategy::none) return;
   auto const width = static_cast<typename pass::real>(shape.cols);
   pass const p{

@@ -233,11 +233,20 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   pack_of<std::index_sequence<Index...>, Output...> outputs;
   row_width<real> width;
 
-  WARPWRIGHT_HOST_DEVICE real center(partial const& partial_center) const {
-    return kind.center(partial_center, width);
+  // The width of a row that has its own length, too.
+  WARPWRIGHT_HOST_DEVICE row_width<real> width_of(row_partition const& p,
+                                                  row_span const& row) const {
+    if (!p.lengths.vary()) return width;
+    real const length = static_cast<real>(row.vectors * std::uint64_t{vector} + row.edge);
+    return {length, 1 / length};
   }
-  WARPWRIGHT_HOST_DEVICE row_statistics<real> statistics(real center, real total) const {
-    return {center, total, kind.scale(total, width)};
+  WARPWRIGHT_HOST_DEVICE real center(partial const& partial_center,
+                                     row_width<real> const& w) const {
+    return kind.center(partial_center, w);
+  }
+  WARPWRIGHT_HOST_DEVICE row_statistics<real> statistics(real center, real total,
+                                                         row_width<real> const& w) const {
+    return {center, total, kind.scale(total, w)};
   }
   WARPWRIGHT_HOST_DEVICE void store_statistics(row_statistics<real> const& s,
                                                std::uint64_t row) const {
