@@ -246,7 +246,7 @@ class output : public detail::updated_output<output<T>> {
   template <class X>
   auto assign(X const& x) const {
     static_assert(
-        detail::is_operand<X> || detail::is_scalar<X>,
+        detail::is_expression<X> || detail::is_scalar<X>,
         "warpwright::ew::out: the right side must be an expression, as in(pointer, n), or a "
         "number");
     return assignment<T, detail::expression_t<X>>{reinterpret_cast<detail::bits_of<T>*>(data_),

@@ -7,6 +7,11 @@
 //   ew::reduce(stream, workspace, n, ew::to(energy) = ew::sum(x * x),
 //              ew::to(peak) = ew::max(ew::abs(x)), ew::to(bad) = ew::count_nonfinite(x));
 //
+// A result may be an expression of reductions, and be added to what is there; reduction_target says
+// what may stand in it:
+//
+//   ew::to(average) = 0.9 * ew::device_scalar(average) + 0.1 * ew::mean(x), ew::to(p) += ew::sum(x)
+//
 // Sums. Floating point is added in the expression's own type, float for 16-bit floats, and integers
 // in 64 bits, wrapping. A thread adds up to 64 elements pairwise, and such sums one after the
 // other; threads and blocks combine in trees. reduce()'s error is within (n / 2,000,000 + 40) *
@@ -25,7 +30,7 @@
 #pragma once
 
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
-#include <warpwright/kernel/detail/reduce/reducers.hpp>
+#include <warpwright/kernel/detail/reduce/online_reducers.hpp>
 #include <warpwright/kernel/detail/reduce/reduction_pass.hpp>
 #include <warpwright/kernel/functions.hpp>
 
@@ -33,11 +38,34 @@ WARPWRIGHT_BEGIN
 
 namespace ew {
 
-/// What sum(), max() and the others return: a reduction of one expression, not yet evaluated.
+/// What sum(), max() and the others return: a reduction of one expression, not yet evaluated. It
+/// may stand in an expression that to() is assigned.
 template <class K, class E>
 struct reduction {
+  using expression_tag = void;
+  static constexpr int operands = 0;
+  static constexpr int widest_bytes = 1;
+  static constexpr int loaded_bytes = 0;
+  static constexpr bool weak = false;
+  template <class C>
+  using value_type = detail::computed_t<C, typename K::template result<detail::value_t<E>>>;
+  template <int V>
+  using registers = detail::no_registers;
+
   K kind;
   E expression;
+
+  template <int V, int First, class Element>
+  WARPWRIGHT_HOST_DEVICE void load(detail::no_registers&, Element const&, std::uint64_t) const {
+    static_cast<void>(sizeof(detail::refused_operand<K, E>));  // has the text
+  }
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(detail::no_registers const&, int,
+                                             std::uint64_t) const {
+    return {};  // never evaluated: load() does not compile
+  }
+  template <int V, class Operand>
+  void describe(Operand*&) const {}
 
   /// The same, added up in type A: double, for one. For sum(), mean() and norm().
   template <class A>
@@ -106,6 +134,21 @@ WARPWRIGHT_REDUCTION(max, make_reduction<detail::extreme<detail::higher_first>>)
 WARPWRIGHT_REDUCTION(argmin, make_reduction<detail::arg_extreme<detail::lower_first>>)
 /// As argmin(), of the largest value.
 WARPWRIGHT_REDUCTION(argmax, make_reduction<detail::arg_extreme<detail::higher_first>>)
+/// The logarithm of the sum of exp(x), of differences from the maximum, so that nothing overflows:
+/// in double for double, else in float. -infinity of no elements and of -infinity alone, which
+/// beside others adds nothing; NaN if any element is NaN or +infinity: as softmax()'s
+/// log_sum_exp(). In float the error is within seven times the number in the bound of sum() above
+/// times 2^-24, and 2^-22 of the result and of its difference from the maximum. **Cost:** an
+/// exponential an element.
+WARPWRIGHT_REDUCTION(log_sum_exp, make_reduction<detail::log_sum_exp_kind>)
+/// The variance, the mean of the squared differences from the mean (not of n - 1), by combining
+/// those of parts, never as a difference of sums; in float for float, 16-bit and 8-bit ones, else
+/// in double. Of equal values it is 0. NaN of no elements, and if any is NaN or infinite.
+///
+/// With the number c in the bound of sum() above, the error is within 4 c * 2^-24 of the variance
+/// and of its root times the largest |x|, and the square of c * 2^-24 times that (2^-53 in double).
+/// Squares are not scaled: differences beyond 1.8e19 overflow, as for norm().
+WARPWRIGHT_REDUCTION(variance, make_reduction<detail::variance_kind>)
 /// The number of elements where the condition holds, as std::uint64_t.
 WARPWRIGHT_REDUCTION(count_if, make_reduction<detail::counting<detail::is_true>>)
 #undef WARPWRIGHT_REDUCTION
@@ -145,9 +188,17 @@ template <class X, class T, class F, class = detail::if_expression<X>>
 template <class T, class K, class E>
 using reduction_assignment = detail::reduction_assignment<T, K, E>;
 
-/// What to() returns: assign a reduction to it.
+/// What to() returns: assign a reduction to it, or an expression of reductions, or add one to what
+/// is there by += and the like.
+///
+/// In such an expression stand reductions, all operators and functions, numbers, `device_scalar(p)`
+/// and `in(q, rows)`, whose element k goes with result k; for reduce(), which has one result,
+/// `in(q, 1)`. What is of elements, as row(), stands below a reduction. What is read there may be
+/// exactly in place of a result, but must not overlap one in any other way; it is read before any
+/// result is written. Types combine as everywhere: a reduction has its own type, which is never
+/// that of a plain number.
 template <class T>
-class reduction_target {
+class reduction_target : public detail::updated_output<reduction_target<T>> {
  public:
   explicit reduction_target(T* data) : data_{data} {}
   reduction_target(reduction_target const&) = default;
@@ -162,8 +213,21 @@ class reduction_target {
         "argmin() finds to a located or to an integer, a fold() to its own type");
     return {reinterpret_cast<detail::bits_of<T>*>(data_), r.kind, r.expression};
   }
+  /// The same with an expression of reductions: `to(p) = sqrt(sum(x * x)) / sum(y)`.
+  template <class X>
+  [[nodiscard]] auto operator=(X const& x) const {
+    return *this = detail::as_reduction(x);
+  }
 
  private:
+  friend detail::updated_output<reduction_target>;
+  [[nodiscard]] auto itself() const {
+    return detail::previous_result<T>{{{detail::stored(data_)}, 0}};
+  }
+  template <class X>
+  auto assign(X const& x) const {
+    return *this = x;
+  }
   T* data_;
 };
 
@@ -189,10 +253,11 @@ struct reduced {
 
 /// The size of the workspace that some reductions require, in bytes: for any number of elements,
 /// some 10 KB for each reduction.
-/// @param r  reductions, or assignments of reductions, as passed to reduce()
+/// @param r  what is passed to reduce(): reductions, expressions of them, or assignments to to()
 template <class... R>
 [[nodiscard]] constexpr std::size_t reduction_workspace_bytes(R const&...) {
-  return detail::workspace_layout<R...>::bytes;
+  return detail::workspace_layout<decltype(detail::as_reduction(
+      std::declval<R const&>()))...>::bytes;
 }
 
 namespace detail {
@@ -232,7 +297,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @param workspace  not in use by a reduction on another stream, a graph's replays included; must
 ///   not overlap an array that is read, which is not checked
 /// @param n          number of elements of every expression, up to 2^59
-/// @param goals      `to(pointer) = reduction`, copied at the call
+/// @param goals      `to(pointer) = reduction`, or as reduction_target says, copied at the call
 /// @throws std::invalid_argument  for operands that do not fit, as run() does; for a workspace that
 ///   is too small, and for a null or misaligned result pointer, or one into the workspace or
 ///   another result
@@ -293,6 +358,11 @@ template <class Pool, class... K, class... E, class = detail::if_pool<Pool>>
   detail::workspace_block<Pool> const block{pool, stream, bytes, n.where};
   return reduce(stream, prepare_workspace(stream, block.data(), bytes, n.where), n, reductions...);
 }
+/// The same of expressions of reductions: `float const x = reduce(s, pool, n, sqrt(sum(e)) * 2)`.
+template <class From, class... X, class = detail::if_results<X...>>
+[[nodiscard]] auto reduce(stream_ref stream, From&& from, elements n, X const&... results) {
+  return reduce(stream, from, n, detail::as_reduction(results)...);
+}
 
 /// Evaluates several reductions on the calling thread, over arrays in host memory, in the order in
 /// which a GPU would.
@@ -309,9 +379,10 @@ void reduce_host(elements n, reduction_assignment<T, K, E> const&... goals) {
   detail::reduce_all(detail::on_calling_thread{n.where}, workspace.data(), n, goals...);
 }
 /// Reductions without a destination for their results; refused at compile time.
-template <class... K, class... E, class = std::enable_if_t<(sizeof...(K) > 0)>>
-void reduce_host(elements, reduction<K, E> const&...) {
-  static_assert(warpwright::detail::always_false<K...>,
+template <class... X,
+          class = std::enable_if_t<(sizeof...(X) > 0) && (detail::is_expression<X> && ...)>>
+void reduce_host(elements, X const&...) {
+  static_assert(warpwright::detail::always_false<X...>,
                 "warpwright::ew::reduce_host: say where each result goes, as in to(&total) = "
                 "sum(x); reduce() returns results");
 }

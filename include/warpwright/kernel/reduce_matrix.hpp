@@ -23,7 +23,8 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
 /// @param stream  the stream to run on
 /// @param shape   `{rows, cols}`, up to 2^59 elements
-/// @param goals   `to(pointer) = reduction`, where the pointer is to `rows` elements
+/// @param goals   `to(pointer) = reduction`, or as reduction_target says, where the pointer is to
+///   `rows` elements, as is what an expression of reductions reads by in()
 /// @throws std::invalid_argument  for operands that do not fit, as run() does; for a negative or
 ///   larger shape; for a null or misaligned result pointer, and for results that overlap each other
 ///   or an array that is read
@@ -59,6 +60,12 @@ template <class Pool, class... K, class... E, class = detail::if_pool<Pool>,
       stream, pool, detail::elements_of(shape), shape.rows,
       [&](auto const&... goals) { reduce_rows(stream, shape, goals...); },
       std::index_sequence_for<E...>{}, reductions...);
+}
+/// The same of expressions of reductions, as `reduce_rows(stream, pool, shape, sqrt(mean(x * x)))`.
+template <class Pool, class... X, class = detail::if_results<X...>>
+[[nodiscard]] auto reduce_rows(stream_ref stream, Pool& pool, matrix_shape const& shape,
+                               X const&... results) {
+  return reduce_rows(stream, pool, shape, detail::as_reduction(results)...);
 }
 
 /// The same on the calling thread, over arrays in host memory, in the order in which a GPU would.
@@ -144,6 +151,12 @@ template <class Pool, class... K, class... E, class = detail::if_pool<Pool>,
       stream, pool, detail::elements_of(shape), shape.cols,
       [&](auto const&... goals) { reduce_cols(stream, pool, shape, goals...); },
       std::index_sequence_for<E...>{}, reductions...);
+}
+/// The same of expressions of reductions, as `reduce_cols(stream, pool, shape, sqrt(mean(x * x)))`.
+template <class Pool, class... X, class = detail::if_results<X...>>
+[[nodiscard]] auto reduce_cols(stream_ref stream, Pool& pool, matrix_shape const& shape,
+                               X const&... results) {
+  return reduce_cols(stream, pool, shape, detail::as_reduction(results)...);
 }
 
 /// The same on the calling thread, over arrays in host memory, in the order in which a GPU would.

@@ -184,7 +184,7 @@ class strided_output : public detail::updated_output<strided_output<T, Rank>> {
   [[nodiscard]] view_input<T, Rank> itself() const { return {destination_.data, destination_.map}; }
   template <class X>
   auto assign(X const& x) const {
-    static_assert(detail::is_operand<X> || detail::is_scalar<X>,
+    static_assert(detail::is_expression<X> || detail::is_scalar<X>,
                   "warpwright::ew::out: the right side must be an expression, as view(array), or a "
                   "number");
     std::uint64_t size = 1;

@@ -38,14 +38,12 @@ inline constexpr bool is_reduction_assignment = false;
 template <class T, class K, class E>
 inline constexpr bool is_reduction_assignment<reduction_assignment<T, K, E>> = true;
 
-// What an operator accepts: expressions, and numbers beside an expression; and reductions and
-// pointers, so that the texts in as_expression() are what the compiler prints.
-template <class T>
-inline constexpr bool is_operand = is_expression<T> || is_reduction<T>;
+// What an operator accepts: expressions, and numbers beside an expression; and pointers, so that
+// the texts in as_expression() are what the compiler prints.
 template <class... T>
 using if_operands =
-    std::enable_if_t<(is_operand<T> || ...) &&
-                     ((is_operand<T> || is_scalar<T> || std::is_pointer<T>::value) && ...)>;
+    std::enable_if_t<(is_expression<T> || ...) &&
+                     ((is_expression<T> || is_scalar<T> || std::is_pointer<T>::value) && ...)>;
 
 template <class X>
 using if_expression = std::enable_if_t<is_expression<X>>;

@@ -10,6 +10,7 @@
 // and may replace what it inherits from `reducer`:
 //   append<V>(a, b)          both combined, where all elements of a precede those of b
 //   finish<V>(state, n)      the result of n elements
+//   name                     what describe() prints
 //   is_total                 whether .in<A>() and .compensated() apply; if so, also
 //   with_accumulator<A>      the kind that adds in A
 //   with_compensation        the kind that carries the rounding errors along
@@ -35,6 +36,11 @@ inline constexpr std::uint64_t no_index = ~std::uint64_t{0};
 
 namespace detail {
 
+template <class T>
+inline constexpr bool is_located = false;
+template <class T>
+inline constexpr bool is_located<located<T>> = true;
+
 // What most kinds have in common: a state is the result, and its order does not matter.
 template <class Kind>
 struct reducer {
@@ -53,6 +59,10 @@ struct reducer {
 
 enum class total : unsigned char { sum, mean, norm };
 
+constexpr char const* name_of_total(total what) {
+  return what == total::sum ? "sum" : what == total::mean ? "mean" : "norm";
+}
+
 template <class V>
 using real_of = std::conditional_t<is_complex<V>, float, V>;
 
@@ -66,7 +76,10 @@ using default_accumulator = std::conditional_t<
 
 template <total What, class Requested, bool Compensated>
 struct summing : reducer<summing<What, Requested, Compensated>> {
+  static constexpr char const* name = name_of_total(What);
   static constexpr bool is_total = true;
+  static constexpr bool is_compensated = Compensated;
+  using requested = Requested;
   template <class A>
   using with_accumulator = summing<What, A, Compensated>;
   using with_compensation = summing<What, Requested, true>;
@@ -159,7 +172,10 @@ struct complex_state {
 // Sums the real and the imaginary parts separately.
 template <total What, class Requested, bool Compensated>
 struct complex_summing : reducer<complex_summing<What, Requested, Compensated>> {
+  static constexpr char const* name = name_of_total(What);
   static constexpr bool is_total = true;
+  static constexpr bool is_compensated = Compensated;
+  using requested = Requested;
   static_assert(std::is_void<Requested>::value || std::is_floating_point<Requested>::value,
                 "warpwright::ew: sums of complex numbers are in floating point");
   using part = summing<What, Requested, Compensated>;
@@ -199,6 +215,7 @@ using summing_of =
 
 template <bool Lowest>
 struct order {
+  static constexpr bool is_lowest = Lowest;
   template <class V>
   WARPWRIGHT_HOST_DEVICE static bool before(V a, V b) {
     return Lowest ? a < b : a > b;
@@ -217,6 +234,7 @@ using higher_first = order<false>;
 
 template <class Order>
 struct extreme : reducer<extreme<Order>> {
+  static constexpr char const* name = Order::is_lowest ? "min" : "max";
   template <class V>
   using state = V;
   template <class V>
@@ -237,6 +255,7 @@ struct extreme : reducer<extreme<Order>> {
 
 template <class Order>
 struct arg_extreme : reducer<arg_extreme<Order>> {
+  static constexpr char const* name = Order::is_lowest ? "argmin" : "argmax";
   template <class V>
   using state = located<V>;
   template <class V>
@@ -269,12 +288,14 @@ struct arg_extreme : reducer<arg_extreme<Order>> {
 // ---- Counts ----
 
 struct is_true {
+  static constexpr char const* name = "count_if";
   template <class V>
   WARPWRIGHT_HOST_DEVICE bool operator()(V value) const {
     return convert<bool>(value);
   }
 };
 struct is_not_finite {  // by its bits, so that no fast-math option removes it
+  static constexpr char const* name = "count_nonfinite";
   WARPWRIGHT_HOST_DEVICE bool operator()(float value) const {
     return (bit_copy<std::uint32_t>(value) & 0x7f800000U) == 0x7f800000U;
   }
@@ -288,6 +309,7 @@ struct is_not_finite {  // by its bits, so that no fast-math option removes it
 
 template <class Test>
 struct counting : reducer<counting<Test>> {
+  static constexpr char const* name = Test::name;
   template <class V>
   using state = std::uint64_t;
   template <class V>
@@ -310,6 +332,7 @@ struct counting : reducer<counting<Test>> {
 
 template <class T, class F>
 struct folding : reducer<folding<T, F>> {
+  static constexpr char const* name = "fold";
   template <class V>
   using state = T;
   template <class V>

@@ -11,7 +11,7 @@
 #include <warpwright/kernel/detail/numeric/c_array.hpp>
 #include <warpwright/kernel/detail/plan/matrix_shape.hpp>
 #include <warpwright/kernel/detail/reduce/block_reduce.hpp>
-#include <warpwright/kernel/detail/reduce/reducers.hpp>
+#include <warpwright/kernel/detail/reduce/epilogue.hpp>
 #include <warpwright/kernel/detail/reduce/workspace.hpp>
 
 WARPWRIGHT_BEGIN
@@ -47,19 +47,6 @@ struct reduction_assignment {
   E expression;
 };
 
-// Makes one node of the expressions of several reductions.
-struct gather_values {
-  template <class... V>
-  WARPWRIGHT_HOST_DEVICE pack<V...> operator()(V... values) const {
-    return {{values}...};
-  }
-};
-
-template <class T>
-inline constexpr bool is_located = false;
-template <class T>
-inline constexpr bool is_located<located<T>> = true;
-
 // Whether a result of type R converts to an element of type T.
 template <class T, class R>
 constexpr bool can_store() {
@@ -83,6 +70,16 @@ WARPWRIGHT_HOST_DEVICE bits_of<T> converted_result(R const& result) {
     }
   } else {
     return element_traits<T>::encode(result);
+  }
+}
+
+template <class V, class K, class State>
+WARPWRIGHT_HOST_DEVICE auto result_of(K const& kind, State const& s, std::uint64_t count,
+                                      std::uint64_t k) {
+  if constexpr (is_epilogue<K>) {
+    return kind.template finish<V>(s, count, k);
+  } else {
+    return kind.template finish<V>(s, count);
   }
 }
 
@@ -176,9 +173,15 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
   }
   // Writes the results of `count` elements as element `k` of each result.
   WARPWRIGHT_HOST_DEVICE void finish(states const& s, std::uint64_t count, std::uint64_t k) const {
-    ((at<Index>(results)[k] =
-          converted_result<T>(at<Index>(kinds).template finish<value<E>>(at<Index>(s), count))),
-     ...);
+    if constexpr ((is_epilogue<K> || ...)) {  // which may read a result of another
+      pack<bits_of<T>...> const all{
+          {converted_result<T>(result_of<value<E>>(at<Index>(kinds), at<Index>(s), count, k))}...};
+      ((at<Index>(results)[k] = at<Index>(all)), ...);
+    } else {
+      ((at<Index>(results)[k] =
+            converted_result<T>(at<Index>(kinds).template finish<value<E>>(at<Index>(s), count))),
+       ...);
+    }
   }
 
   WARPWRIGHT_HOST_DEVICE void load(registers& r, std::uint64_t i,
@@ -313,6 +316,27 @@ memory_range range_of(reduction_assignment<T, K, E> const& r, std::uint64_t coun
           static_cast<unsigned>(alignof(bits_of<T>))};
 }
 
+// Refuses what epilogues of `length` results each read and does not fit.
+template <class... T, class... K, class... E>
+void check_epilogues(std::uint64_t length, source_location where,
+                     reduction_assignment<T, K, E> const&... r) {
+  if constexpr ((is_epilogue<K> || ...)) {
+    memory_range const results[] = {range_of(r, length)...};
+    int number = 0;
+    auto const check = [&](auto const& kind) {
+      ++number;
+      if constexpr (is_epilogue<std::decay_t<decltype(kind)>>) {
+        operand all[std::decay_t<decltype(kind.expression)>::operands + 1];
+        operand* next = all + 1;
+        kind.expression.template describe<1>(next);
+        check_beside_reductions(all, static_cast<int>(next - all), number, results,
+                                static_cast<int>(sizeof...(r)), length, where);
+      }
+    };
+    (check(r.kind), ...);
+  }
+}
+
 template <class... R>
 auto gather_expressions(R const&... r) {
   return make_call<unconverted>(gather_values{}, r.expression...);
@@ -395,6 +419,7 @@ struct reduce_kernel : warpwright::detail::kernel_base<reduce_threads, min_reduc
 // Reduces all elements, on a stream or on the calling thread.
 template <class Where, class... R>
 void reduce_all(Where const& execute, void* workspace, elements const& n, R const&... r) {
+  check_epilogues(1, n.where, r...);
   with_reduction_pass(
       n,
       [&](auto const& pass, operand const* operands) {
