@@ -12,15 +12,13 @@
 // col() the output's n over the length of a row, for a view() with gaps its extents, "by" and its
 // strides, in elements and after merging the dimensions that one stride covers. A number that keeps
 // its type is printed after that type: `2` and `0.5` are plain numbers, `f64 0.5` is constant(0.5).
-// Numbers have the fewest digits that convert back to the same value. What reduce() evaluates is
-// printed alike: `to f32 = silu(sum(in f32[8])) * 2`; `to f32` on the right is what was there.
+// Numbers have the fewest digits that convert back to the same value.
 #pragma once
 
 #include <warpwright/kernel/functions.hpp>
 
 #include <cstdlib>
 #include <string>
-#include <vector>
 
 WARPWRIGHT_BEGIN
 
@@ -38,12 +36,6 @@ struct row_function;
 namespace detail {
 
 struct raw_bits;
-template <class X, class Indices, class... R>
-struct epilogue;
-template <class R>
-struct result_leaf;
-template <class T>
-struct previous_result;
 
 // Static members of a functor by which it is printed; a functor may lack any of them.
 template <class Member, class T>
@@ -150,15 +142,9 @@ class description {
   }
   template <class K, class E>
   void add(reduction<K, E> const& node, int = 0) {
-    add_reduction(node.kind, node.expression);
-  }
-  template <class R>
-  void add(result_leaf<R> const&, int = 0) {
-    line_ += reductions_[next_reduction_++];
-  }
-  template <class T>
-  void add(previous_result<T> const&, int = 0) {
-    add_type<T>("to ");
+    (line_ += name_of<K>) += "(";
+    add(node.expression);
+    line_ += ")";
   }
   template <class Types, class F, class... A>
   void add(call<Types, F, A...> const& node, int precedence = 0) {
@@ -184,12 +170,6 @@ class description {
     line_ += " = ";
     add(a.expression);
   }
-  template <class T, class K, class E>
-  void add(reduction_assignment<T, K, E> const& goal) {
-    add_type<T>("to ");
-    line_ += " = ";
-    add_reduction(goal.kind, goal.expression);
-  }
   template <class... A>
   void add(assignments<A...> const& all) {
     char const* separator = "";
@@ -198,27 +178,6 @@ class description {
   }
 
  private:
-  template <class K, class E>
-  void add_reduction(K const&, E const& expression) {
-    (line_ += name_of<K>) += "(";
-    add(expression);
-    line_ += ")";
-    if constexpr (K::is_total) {
-      if constexpr (!std::is_void<typename K::requested>::value) {
-        add_type<typename K::requested>(".in<");
-        line_ += ">()";
-      }
-      if (K::is_compensated) line_ += ".compensated()";
-    }
-  }
-  template <class X, std::size_t... Index, class... R, class E>
-  void add_reduction(epilogue<X, std::index_sequence<Index...>, R...> const& kind,
-                     E const& expressions) {
-    description each[sizeof...(R)];
-    (each[Index].add_reduction(at<Index>(kind.kinds), at<Index>(expressions.arguments)), ...);
-    (reductions_.push_back(each[Index].line()), ...);
-    add(kind.expression);
-  }
   void add_text(text const& words) { line_ += words.c_str(); }
   template <class T>
   void add_type(char const* before) {
@@ -332,23 +291,18 @@ class description {
   }
 
   std::string line_;
-  std::vector<std::string> reductions_;
-  std::size_t next_reduction_ = 0;
 };
 
 }  // namespace detail
 
 /// Prints an expression, an assignment or several assignments in one line; the head of this file
 /// has the format.
-/// @param x  an expression, a reduction, `out(…) = …`, several of these in tie(), or `to(…) = …`;
-/// no
-///   array is accessed
+/// @param x  an expression, `out(…) = …`, or several of these in tie(); no array is accessed
 /// @return the line, without a newline: `in f32[8] * 2`, `out f32[8] = in f32[8] * 2`; a semicolon
 ///   and a space separate several assignments
 /// @throws std::bad_alloc  when host memory runs out
 /// **Threads:** any. **Capture:** legal; no CUDA call.
-template <class X, class = std::enable_if_t<detail::is_expression<X> || detail::is_run<X> ||
-                                            detail::is_reduction_assignment<X>>>
+template <class X, class = std::enable_if_t<detail::is_expression<X> || detail::is_run<X>>>
 [[nodiscard]] std::string describe(X const& x) {
   detail::description d;
   d.add(x);

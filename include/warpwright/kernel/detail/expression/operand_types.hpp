@@ -88,7 +88,8 @@ namespace ew::detail {
 template <class, class... T>
 struct common_operand_type_if {
   static_assert(sizeof...(T) == 0,
-                "warpwright::ew: these operands have no common type; give structs to map()");
+                "warpwright::ew: these operands have no common type; give structs to map(), also "
+                "what argmin() and argmax() find");
   using type = float;
 };
 template <class... T>

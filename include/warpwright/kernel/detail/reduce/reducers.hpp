@@ -36,11 +36,6 @@ inline constexpr std::uint64_t no_index = ~std::uint64_t{0};
 
 namespace detail {
 
-template <class T>
-inline constexpr bool is_located = false;
-template <class T>
-inline constexpr bool is_located<located<T>> = true;
-
 // What most kinds have in common: a state is the result, and its order does not matter.
 template <class Kind>
 struct reducer {
@@ -53,15 +48,18 @@ struct reducer {
   WARPWRIGHT_HOST_DEVICE State finish(State const& s, std::uint64_t) const {
     return s;
   }
+  // Result k; an epilogue reads operands for it.
+  static constexpr int operands = 0;
+  void describe(operand*&) const {}
+  template <class V, class State>
+  WARPWRIGHT_HOST_DEVICE auto finish_at(State const& s, std::uint64_t n, std::uint64_t) const {
+    return static_cast<Kind const&>(*this).template finish<V>(s, n);
+  }
 };
 
 // ---- Sums ----
 
 enum class total : unsigned char { sum, mean, norm };
-
-constexpr char const* name_of_total(total what) {
-  return what == total::sum ? "sum" : what == total::mean ? "mean" : "norm";
-}
 
 template <class V>
 using real_of = std::conditional_t<is_complex<V>, float, V>;
@@ -76,10 +74,9 @@ using default_accumulator = std::conditional_t<
 
 template <total What, class Requested, bool Compensated>
 struct summing : reducer<summing<What, Requested, Compensated>> {
-  static constexpr char const* name = name_of_total(What);
+  static constexpr char const* name =
+      What == total::sum ? "sum" : (What == total::mean ? "mean" : "norm");
   static constexpr bool is_total = true;
-  static constexpr bool is_compensated = Compensated;
-  using requested = Requested;
   template <class A>
   using with_accumulator = summing<What, A, Compensated>;
   using with_compensation = summing<What, Requested, true>;
@@ -172,10 +169,8 @@ struct complex_state {
 // Sums the real and the imaginary parts separately.
 template <total What, class Requested, bool Compensated>
 struct complex_summing : reducer<complex_summing<What, Requested, Compensated>> {
-  static constexpr char const* name = name_of_total(What);
+  static constexpr char const* name = summing<What, Requested, Compensated>::name;
   static constexpr bool is_total = true;
-  static constexpr bool is_compensated = Compensated;
-  using requested = Requested;
   static_assert(std::is_void<Requested>::value || std::is_floating_point<Requested>::value,
                 "warpwright::ew: sums of complex numbers are in floating point");
   using part = summing<What, Requested, Compensated>;
@@ -325,6 +320,88 @@ struct counting : reducer<counting<Test>> {
   template <class V>
   WARPWRIGHT_HOST_DEVICE std::uint64_t combine(std::uint64_t a, std::uint64_t b) const {
     return a + b;
+  }
+};
+
+// ---- What scales or moves as it is combined ----
+
+template <class R>
+struct scaled_sum {
+  R most;  // the largest value, not below lowest<R>, from which -infinity can be subtracted
+  R sum;   // of exp(value - most)
+};
+
+// Source: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax",
+// arXiv:1805.02867.
+struct log_sum_exp_kind : reducer<log_sum_exp_kind> {
+  static constexpr char const* name = "log_sum_exp";
+  template <class V>
+  using result = typename real_type<V>::type;
+  template <class V>
+  using state = scaled_sum<result<V>>;
+
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> identity() const {
+    return {lowest<result<V>>, 0};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> lift(V value, std::uint64_t) const {
+    auto const x = convert<result<V>>(value);
+    auto const most = no_contract::larger(x, lowest<result<V>>);
+    auto const below = no_contract::minus(x, most);  // 0, -infinity, or NaN, also of infinity
+    return {most, below == 0 ? 1 : below < 0 ? 0 : below};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> combine(state<V> const& a, state<V> const& b) const {
+    auto const& high = a.most < b.most ? b : a;
+    auto const& low = a.most < b.most ? a : b;
+    auto const scale = exp_function{}(no_contract::minus(low.most, high.most));
+    return {high.most, no_contract::plus(high.sum, no_contract::times(low.sum, scale))};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE result<V> finish(state<V> const& s, std::uint64_t) const {
+    return no_contract::plus(s.most, log_function{}(s.sum));
+  }
+};
+
+template <class R>
+struct moments {
+  R count;
+  R mean;
+  R squares;  // of the differences from the mean
+};
+
+// Source: T. Chan, G. Golub, R. LeVeque, "Algorithms for Computing the Sample Variance", The
+// American Statistician 37 (1983).
+struct variance_kind : reducer<variance_kind> {
+  static constexpr char const* name = "variance";
+  template <class V>
+  using result = std::conditional_t<std::is_same<V, float>::value, float, double>;
+  template <class V>
+  using state = moments<result<V>>;
+
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> identity() const {
+    return {0, 0, 0};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> lift(V value, std::uint64_t) const {
+    return {1, convert<result<V>>(value), 0};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> combine(state<V> const& a, state<V> const& b) const {
+    using R = result<V>;
+    R const count = a.count + b.count;
+    R const part = count == 0 ? R{0} : b.count / count;
+    R const difference = no_contract::minus(b.mean, a.mean);
+    R const moved = no_contract::times(difference, part);
+    R const between = no_contract::times(difference, no_contract::times(moved, a.count));
+    return {count, no_contract::plus(a.mean, moved),
+            no_contract::plus(no_contract::plus(a.squares, b.squares), between)};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE result<V> finish(state<V> const& s, std::uint64_t n) const {
+    return static_cast<result<V>>(static_cast<double>(s.squares) / static_cast<double>(n));
   }
 };
 

@@ -47,6 +47,11 @@ struct reduction_assignment {
   E expression;
 };
 
+template <class T>
+inline constexpr bool is_located = false;
+template <class T>
+inline constexpr bool is_located<located<T>> = true;
+
 // Whether a result of type R converts to an element of type T.
 template <class T, class R>
 constexpr bool can_store() {
@@ -70,16 +75,6 @@ WARPWRIGHT_HOST_DEVICE bits_of<T> converted_result(R const& result) {
     }
   } else {
     return element_traits<T>::encode(result);
-  }
-}
-
-template <class V, class K, class State>
-WARPWRIGHT_HOST_DEVICE auto result_of(K const& kind, State const& s, std::uint64_t count,
-                                      std::uint64_t k) {
-  if constexpr (is_epilogue<K>) {
-    return kind.template finish<V>(s, count, k);
-  } else {
-    return kind.template finish<V>(s, count);
   }
 }
 
@@ -173,15 +168,9 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
   }
   // Writes the results of `count` elements as element `k` of each result.
   WARPWRIGHT_HOST_DEVICE void finish(states const& s, std::uint64_t count, std::uint64_t k) const {
-    if constexpr ((is_epilogue<K> || ...)) {  // which may read a result of another
-      pack<bits_of<T>...> const all{
-          {converted_result<T>(result_of<value<E>>(at<Index>(kinds), at<Index>(s), count, k))}...};
-      ((at<Index>(results)[k] = at<Index>(all)), ...);
-    } else {
-      ((at<Index>(results)[k] =
-            converted_result<T>(at<Index>(kinds).template finish<value<E>>(at<Index>(s), count))),
-       ...);
-    }
+    pack<bits_of<T>...> const all{{converted_result<T>(
+        at<Index>(kinds).template finish_at<value<E>>(at<Index>(s), count, k))}...};
+    ((at<Index>(results)[k] = at<Index>(all)), ...);  // last: an epilogue may read them
   }
 
   WARPWRIGHT_HOST_DEVICE void load(registers& r, std::uint64_t i,
@@ -316,24 +305,16 @@ memory_range range_of(reduction_assignment<T, K, E> const& r, std::uint64_t coun
           static_cast<unsigned>(alignof(bits_of<T>))};
 }
 
-// Refuses what epilogues of `length` results each read and does not fit.
-template <class... T, class... K, class... E>
-void check_epilogues(std::uint64_t length, source_location where,
-                     reduction_assignment<T, K, E> const&... r) {
-  if constexpr ((is_epilogue<K> || ...)) {
+// Refuses what epilogues read and does not fit to `length` results of each.
+template <class... R>
+void check_epilogues(std::uint64_t length, source_location where, R const&... r) {
+  constexpr int count = (0 + ... + decltype(r.kind)::operands);
+  if constexpr (count != 0) {
     memory_range const results[] = {range_of(r, length)...};
-    int number = 0;
-    auto const check = [&](auto const& kind) {
-      ++number;
-      if constexpr (is_epilogue<std::decay_t<decltype(kind)>>) {
-        operand all[std::decay_t<decltype(kind.expression)>::operands + 1];
-        operand* next = all + 1;
-        kind.expression.template describe<1>(next);
-        check_beside_reductions(all, static_cast<int>(next - all), number, results,
-                                static_cast<int>(sizeof...(r)), length, where);
-      }
-    };
-    (check(r.kind), ...);
+    operand all[count + 1];
+    operand* next = all + 1;
+    (r.kind.describe(next), ...);
+    check_operands_of_results(all, count + 1, results, sizeof...(r), length, where);
   }
 }
 

@@ -73,11 +73,10 @@ void check_result_ranges(memory_range const* results, int count, void const* wor
 void check_results_disjoint(memory_range const* results, int count, operand const* operands,
                             int operand_count, std::uint64_t n, source_location where);
 
-// Refuses what an expression of reductions reads and does not fit to `length` results.
-// @param operands  of result `number`, from 1; the first is left out
-void check_beside_reductions(operand const* operands, int operand_count, int number,
-                             memory_range const* results, int count, std::uint64_t length,
-                             source_location where);
+// Refuses what expressions of reductions read and does not fit to `length` results of each.
+// @param operands  behind one for the result
+void check_operands_of_results(operand* operands, int operand_count, memory_range const* results,
+                               int count, std::uint64_t length, source_location where);
 
 // The workspace of a call on the calling thread.
 class host_workspace {

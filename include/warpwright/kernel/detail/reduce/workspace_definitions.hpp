@@ -64,35 +64,28 @@ WARPWRIGHT_INLINE void check_results_disjoint(memory_range const* results, int c
   }
 }
 
-WARPWRIGHT_INLINE void check_beside_reductions(operand const* operands, int operand_count,
-                                               int number, memory_range const* results, int count,
-                                               std::uint64_t length, source_location where) {
+WARPWRIGHT_INLINE void check_operands_of_results(operand* operands, int operand_count,
+                                                 memory_range const* results, int count,
+                                                 std::uint64_t length, source_location where) {
   for (int k = 1; k < operand_count; ++k) {
-    operand const& o = operands[k];
-    if (o.kind == access_pattern::absent) continue;
-    bool const single = o.kind == access_pattern::single;
-    auto const name = [&] {
-      return operand_name(operands, k) + " beside the reductions of result " + number;
-    };
-    if (!single && o.count != length) {
-      refuse(name(),
-             text{"has "} + count_as_given(o.count) + " elements, but each result has " + length +
-                 "; give it one for each, and put what is of elements into the reduction",
-             where);
-    }
-    if (length == 0) continue;
-    check_address(o.address, o.natural_bytes, single ? 0 : length, name, where);
+    operand& o = operands[k];
     for (int r = 0; r < count; ++r) {
-      byte_range const read = bytes_of(o, length);
-      byte_range const written = results[r].range();
-      bool const same = read.begin == written.begin && read.end == written.end;
-      if (!overlap(read, written) || (same && (!single || length == 1))) continue;
-      refuse(name(),
-             text{"overlaps result "} + (r + 1) +
-                 "; pass other memory, or exactly that: in() with the result's own pointer and "
-                 "element size",
-             where);
+      if (o.address != results[r].address || o.element_bytes * length != results[r].bytes) continue;
+      if (length == 1) o.kind = access_pattern::elements;
+      o.count = length;  // in place
     }
+    if (o.kind != access_pattern::elements || o.count == length) continue;
+    refuse(operand_name(operands, k),
+           text{"has "} + count_as_given(o.count) + " elements, but each result has " + length +
+               "; beside a reduction give it one for each, and put what is of elements into one",
+           where);
+  }
+  for (int r = 0; r < count && length != 0; ++r) {
+    operands[0].address = results[r].address;
+    operands[0].natural_bytes = results[r].alignment;
+    operands[0].element_bytes = static_cast<unsigned>(results[r].bytes / length);
+    operands[0].count = length;
+    check_operands(operands, operand_count, where);
   }
 }
 
