@@ -39,9 +39,7 @@ namespace ew {
 template <class K, class E>
 struct reduction {
   using expression_tag = void;
-  static constexpr int operands = 1;  // by which results are told apart; has no array
-  static constexpr int widest_bytes = 1;
-  static constexpr int loaded_bytes = 0;
+  static constexpr int operands = 1, widest_bytes = 1, loaded_bytes = 0;  // no array, but a number
   static constexpr bool weak = false;
   template <class C>
   using value_type = detail::computed_t<C, typename K::template result<detail::value_t<E>>>;

@@ -17,6 +17,8 @@ template <class T, class E>
 struct assignment;
 template <class K, class E>
 struct reduction;
+template <class T>
+struct located;
 
 namespace detail {
 
@@ -32,6 +34,11 @@ template <class T>
 inline constexpr bool is_reduction = false;
 template <class K, class E>
 inline constexpr bool is_reduction<reduction<K, E>> = true;
+
+template <class T>
+inline constexpr bool is_located = false;
+template <class T>
+inline constexpr bool is_located<located<T>> = true;
 
 template <class T>
 inline constexpr bool is_reduction_assignment = false;
@@ -88,8 +95,7 @@ namespace ew::detail {
 template <class, class... T>
 struct common_operand_type_if {
   static_assert(sizeof...(T) == 0,
-                "warpwright::ew: these operands have no common type; give structs to map(), also "
-                "what argmin() and argmax() find");
+                "warpwright::ew: these operands have no common type; give structs to map()");
   using type = float;
 };
 template <class... T>
@@ -110,6 +116,9 @@ struct operand_types {
       !(is_complex<typename A::template value_type<C>> || ...) ||
           !((!A::weak && std::is_same<typename A::template value_type<C>, double>::value) || ...),
       "warpwright::ew: a double beside complex<float> would lose its digits: cast<float>() it");
+  static_assert(
+      !(is_located<typename A::template value_type<C>> || ...),
+      "warpwright::ew: argmin() and argmax() find a located, no number: give it to map()");
   template <class E>
   using vote =
       std::conditional_t<strong_float && E::weak, bool, typename E::template value_type<C>>;

@@ -131,13 +131,13 @@ auto as_reduction(X const& x) {
     return x;
   } else {
     using leaves = result_leaves<leaves_of<expression_t<X>>>;
-    static_assert(leaves::count != 0,
-                  "warpwright::ew: a result is a reduction, as sum(x), or an expression with one; "
-                  "without any write run(stream, out(pointer, n) = expression)");
+    static_assert(
+        leaves::count != 0,
+        "warpwright::ew: no reduction, as sum(x), on the right side; elements go to out()");
     static_assert(leaves::count == 0 || leaves::fit,
-                  "warpwright::ew: beside a reduction stand numbers, device_scalar(p) and in(p, "
-                  "rows), of one element for each result; row(), col(), index(), view() and "
-                  "their like are of elements: put them into the reduction");
+                  "warpwright::ew: beside a reduction stand numbers, device_scalar(p), and in(p, "
+                  "rows) with an element for each result; put row(), index() and what else is of "
+                  "elements into it");
     if constexpr (leaves::count != 0 && leaves::fit) {
       return make_epilogue(x, std::make_index_sequence<leaves::count>{},
                            typename leaves::reductions{});

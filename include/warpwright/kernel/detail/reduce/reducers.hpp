@@ -331,8 +331,7 @@ struct scaled_sum {
   R sum;   // of exp(value - most)
 };
 
-// Source: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax",
-// arXiv:1805.02867.
+// As softmax's accumulator, where the source is (rows/row_functions.hpp).
 struct log_sum_exp_kind : reducer<log_sum_exp_kind> {
   static constexpr char const* name = "log_sum_exp";
   template <class V>
@@ -371,8 +370,7 @@ struct moments {
   R squares;  // of the differences from the mean
 };
 
-// Source: T. Chan, G. Golub, R. LeVeque, "Algorithms for Computing the Sample Variance", The
-// American Statistician 37 (1983).
+// As layer_norm's accumulator, where the source is (rows/row_functions.hpp).
 struct variance_kind : reducer<variance_kind> {
   static constexpr char const* name = "variance";
   template <class V>

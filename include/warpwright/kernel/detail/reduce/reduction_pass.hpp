@@ -47,11 +47,6 @@ struct reduction_assignment {
   E expression;
 };
 
-template <class T>
-inline constexpr bool is_located = false;
-template <class T>
-inline constexpr bool is_located<located<T>> = true;
-
 // Whether a result of type R converts to an element of type T.
 template <class T, class R>
 constexpr bool can_store() {

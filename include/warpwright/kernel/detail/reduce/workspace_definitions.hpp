@@ -72,7 +72,7 @@ WARPWRIGHT_INLINE void check_operands_of_results(operand* operands, int operand_
     for (int r = 0; r < count; ++r) {
       if (o.address != results[r].address || o.element_bytes * length != results[r].bytes) continue;
       if (length == 1) o.kind = access_pattern::elements;
-      o.count = length;  // in place
+      if (o.count == 0) o.count = length;  // of `to(p) += x`
     }
     if (o.kind != access_pattern::elements || o.count == length) continue;
     refuse(operand_name(operands, k),
