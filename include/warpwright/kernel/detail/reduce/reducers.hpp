@@ -352,10 +352,10 @@ struct log_sum_exp_kind : reducer<log_sum_exp_kind> {
   }
   template <class V>
   WARPWRIGHT_HOST_DEVICE state<V> combine(state<V> const& a, state<V> const& b) const {
-    auto const& high = a.most < b.most ? b : a;
-    auto const& low = a.most < b.most ? a : b;
-    auto const scale = exp_function{}(no_contract::minus(low.most, high.most));
-    return {high.most, no_contract::plus(high.sum, no_contract::times(low.sum, scale))};
+    bool const swap = a.most < b.most;  // of numbers: references would take local memory
+    auto const below = no_contract::minus(swap ? a.most : b.most, swap ? b.most : a.most);
+    auto const low = no_contract::times(swap ? a.sum : b.sum, exp_function{}(below));
+    return {swap ? b.most : a.most, no_contract::plus(swap ? b.sum : a.sum, low)};
   }
   template <class V>
   WARPWRIGHT_HOST_DEVICE result<V> finish(state<V> const& s, std::uint64_t) const {
