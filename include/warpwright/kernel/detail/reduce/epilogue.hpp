@@ -28,7 +28,6 @@ inline constexpr bool may_stand_beside<single_input<T>> = true;
 template <class T, bool Weak>
 inline constexpr bool may_stand_beside<scalar<T, Weak>> = true;
 
-/// The leaves of an expression of reductions.
 template <class List>
 struct result_leaves;
 template <class... Leaf>

@@ -48,8 +48,7 @@ struct reducer {
   WARPWRIGHT_HOST_DEVICE State finish(State const& s, std::uint64_t) const {
     return s;
   }
-  // Result k; an epilogue reads operands for it.
-  static constexpr int operands = 0;
+  static constexpr int operands = 0;  // which an epilogue reads for result k
   void describe(operand*&) const {}
   template <class V, class State>
   WARPWRIGHT_HOST_DEVICE auto finish_at(State const& s, std::uint64_t n, std::uint64_t) const {

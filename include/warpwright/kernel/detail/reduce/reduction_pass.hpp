@@ -300,13 +300,13 @@ memory_range range_of(reduction_assignment<T, K, E> const& r, std::uint64_t coun
           static_cast<unsigned>(alignof(bits_of<T>))};
 }
 
-// Refuses what epilogues read and does not fit to `length` results of each.
+// Refuses what epilogues read and does not fit to `length` results.
 template <class... R>
 void check_epilogues(std::uint64_t length, source_location where, R const&... r) {
   constexpr int count = (0 + ... + decltype(r.kind)::operands);
   if constexpr (count != 0) {
     memory_range const results[] = {range_of(r, length)...};
-    operand all[count + 1];
+    c_array<operand, count + 1> all;
     operand* next = all + 1;
     (r.kind.describe(next), ...);
     check_operands_of_results(all, count + 1, results, sizeof...(r), length, where);
