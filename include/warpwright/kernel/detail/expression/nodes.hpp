@@ -300,12 +300,6 @@ template <class X>
 constexpr auto as_expression(X const& x) {
   if constexpr (is_expression<X>) {
     return x;
-  } else if constexpr (is_reduction<X>) {
-    static_assert(!is_reduction<X>,
-                  "warpwright::ew: a reduction is no operand: store it by a call before, as "
-                  "reduce(stream, pool, n, to(p) = sum(x)), and write device_scalar(p); one of "
-                  "each row by reduce_rows(), and write col(p, cols)");
-    return scalar<float, true>{};
   } else if constexpr (std::is_pointer<X>::value) {
     static_assert(!std::is_pointer<X>::value,
                   "warpwright::ew: a pointer is no operand: write in(pointer, n), of one element a "

@@ -80,6 +80,7 @@ void reduce_each_row(Where const& execute, matrix_shape const& shape, R const&..
   int const count = sizeof...(r);
   if (shape.rows != 0) check_result_ranges(results, count, nullptr, 0, shape.where);
   check_row_length(shape);
+  check_epilogues(shape.rows, shape.where, r...);
   with_reduction_pass(
       n,
       [&](auto const& pass, operand const* operands) {
@@ -362,6 +363,7 @@ void reduce_each_column(Where const& execute, void* workspace, std::size_t works
   if (shape.cols != 0) {
     check_result_ranges(results, count, workspace, workspace_bytes, shape.where);
   }
+  check_epilogues(shape.cols, shape.where, r...);
   with_reduction_pass(
       n,
       [&](auto const& pass, operand const* operands) {

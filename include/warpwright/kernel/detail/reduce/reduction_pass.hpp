@@ -12,7 +12,7 @@
 #include <warpwright/kernel/detail/plan/matrix_shape.hpp>
 #include <warpwright/kernel/detail/plan/row_partition.hpp>
 #include <warpwright/kernel/detail/reduce/block_reduce.hpp>
-#include <warpwright/kernel/detail/reduce/reducers.hpp>
+#include <warpwright/kernel/detail/reduce/epilogue.hpp>
 #include <warpwright/kernel/detail/reduce/workspace.hpp>
 
 WARPWRIGHT_BEGIN
@@ -47,19 +47,6 @@ struct reduction_assignment {
   K kind;
   E expression;
 };
-
-// Makes one node of the expressions of several reductions.
-struct gather_values {
-  template <class... V>
-  WARPWRIGHT_HOST_DEVICE pack<V...> operator()(V... values) const {
-    return {{values}...};
-  }
-};
-
-template <class T>
-inline constexpr bool is_located = false;
-template <class T>
-inline constexpr bool is_located<located<T>> = true;
 
 // Whether a result of type R converts to an element of type T.
 template <class T, class R>
@@ -177,9 +164,9 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
   }
   // Writes the results of `count` elements as element `k` of each result.
   WARPWRIGHT_HOST_DEVICE void finish(states const& s, std::uint64_t count, std::uint64_t k) const {
-    ((at<Index>(results)[k] =
-          converted_result<T>(at<Index>(kinds).template finish<value<E>>(at<Index>(s), count))),
-     ...);
+    pack<bits_of<T>...> const all{{converted_result<T>(
+        at<Index>(kinds).template finish_at<value<E>>(at<Index>(s), count, k))}...};
+    ((at<Index>(results)[k] = at<Index>(all)), ...);  // last: an epilogue may read them
   }
 
   WARPWRIGHT_HOST_DEVICE void load(registers& r, std::uint64_t i,
@@ -346,6 +333,19 @@ memory_range range_of(reduction_assignment<T, K, E> const& r, std::uint64_t coun
           static_cast<unsigned>(alignof(bits_of<T>))};
 }
 
+// Refuses what epilogues read and does not fit to `length` results.
+template <class... R>
+void check_epilogues(std::uint64_t length, source_location where, R const&... r) {
+  constexpr int count = (0 + ... + decltype(r.kind)::operands);
+  if constexpr (count != 0) {
+    memory_range const results[] = {range_of(r, length)...};
+    c_array<operand, count + 1> all;
+    operand* next = all + 1;
+    (r.kind.describe(next), ...);
+    check_operands_of_results(all, count + 1, results, sizeof...(r), length, where);
+  }
+}
+
 template <class... R>
 auto gather_expressions(R const&... r) {
   return make_call<unconverted>(gather_values{}, r.expression...);
@@ -428,6 +428,7 @@ struct reduce_kernel : warpwright::detail::kernel_base<reduce_threads, min_reduc
 // Reduces all elements, on a stream or on the calling thread.
 template <class Where, class... R>
 void reduce_all(Where const& execute, void* workspace, elements const& n, R const&... r) {
+  check_epilogues(1, n.where, r...);
   with_reduction_pass(
       n,
       [&](auto const& pass, operand const* operands) {
