@@ -138,6 +138,13 @@ struct read_once_index : matrix_index {
   WARPWRIGHT_HOST_DEVICE read_once_index(std::uint64_t i, std::uint64_t r, unsigned c)
       : matrix_index{i, r, c} {}
 };
+// One of which a row() or col() may have another row length.
+struct matrix_index_of_any : matrix_index {
+  bool same_length;
+  WARPWRIGHT_HOST_DEVICE matrix_index_of_any(std::uint64_t i, std::uint64_t r, unsigned c,
+                                             bool same)
+      : matrix_index{i, r, c}, same_length{same} {}
+};
 // The row and the column of an element, for rows of `cols` elements.
 WARPWRIGHT_HOST_DEVICE inline std::uint64_t row_of(std::uint64_t i, fast_divisor const& cols) {
   return cols.quotient(i);
@@ -145,11 +152,19 @@ WARPWRIGHT_HOST_DEVICE inline std::uint64_t row_of(std::uint64_t i, fast_divisor
 WARPWRIGHT_HOST_DEVICE inline std::uint64_t row_of(matrix_index const& i, fast_divisor const&) {
   return i.row;
 }
+WARPWRIGHT_HOST_DEVICE inline std::uint64_t row_of(matrix_index_of_any const& i,
+                                                   fast_divisor const& cols) {
+  return i.same_length ? i.row : cols.quotient(i.index);
+}
 WARPWRIGHT_HOST_DEVICE inline std::uint64_t column_of(std::uint64_t i, fast_divisor const& cols) {
   return i - cols.quotient(i) * cols.divisor();
 }
 WARPWRIGHT_HOST_DEVICE inline std::uint64_t column_of(matrix_index const& i, fast_divisor const&) {
   return i.column;
+}
+WARPWRIGHT_HOST_DEVICE inline std::uint64_t column_of(matrix_index_of_any const& i,
+                                                      fast_divisor const& cols) {
+  return i.same_length ? i.column : i.index - cols.quotient(i.index) * cols.divisor();
 }
 
 /// The dimensions of a view, innermost first, after make_axes() has merged them.

@@ -112,8 +112,9 @@ struct row_partition {
   unsigned head = 0;        ///< element of the matrix where the first vector starts
   unsigned cached = 0;      ///< vectors of a streamed row that a thread keeps in shared memory
   row_lengths lengths;
-  bool ragged = false;    ///< some rows have elements in no vector
-  bool all_wide = false;  ///< every operand is, and every row() and col() is of this matrix
+  bool ragged = false;      ///< some rows have elements in no vector
+  bool same_length = true;  ///< every row() and col() is of this matrix
+  bool all_wide = false;    ///< that, and every operand is moved by vectors
 
   /// The row of a block's thread, counted in the block, and the thread's number in that row.
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE constexpr unsigned row_of_thread(unsigned t) const {
@@ -176,8 +177,11 @@ struct row_share {
         load(r[u], Index{index(v), row.row, row.head + v * Vector}, all_wide_bits);
       });
     } else {
-      for_each_vector<N>(first,
-                         [&](unsigned u, unsigned v) { load(r[u], index(v), partition.wide); });
+      for_each_vector<N>(first, [&](unsigned u, unsigned v) {
+        load(r[u],
+             matrix_index_of_any{index(v), row.row, row.head + v * Vector, partition.same_length},
+             partition.wide);
+      });
     }
   }
 };
@@ -226,7 +230,7 @@ constexpr row_plan plan_rows(operand const* operands, int count, std::uint64_t r
   for (int k = 0; k < count; ++k) {
     bool const repeats =
         operands[k].kind == access_pattern::row || operands[k].kind == access_pattern::column;
-    if (repeats && operands[k].count != cols) p.all_wide = false;
+    if (repeats && operands[k].count != cols) p.same_length = p.all_wide = false;
   }
   p.head = whole.head;
   p.ragged = p.head != 0 || cols % vector != 0 || lengths.vary();
