@@ -1,0 +1,409 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One pass over the rows of a matrix: what a thread does with some neighbouring elements of a row,
+// for outputs, sums of the row, and reductions of columns or of all elements.
+#pragma once
+
+#include <warpwright/kernel/detail/elementwise/fused.hpp>
+#include <warpwright/kernel/detail/row_gradients/gradient_nodes.hpp>
+#include <warpwright/kernel/detail/row_gradients/gradient_plan.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew::detail {
+inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
+
+enum class pass_goal : unsigned char { other, output, column, whole, total };
+
+// ---- Parts: each goal of a pass, and each of its nodes ----
+
+// What is reduced, of each column or of all elements.
+template <pass_goal Goal, bool Adds, class T, class K, class E, class Nodes>
+struct reduced_part {
+  static constexpr pass_goal goal = Goal;
+  using kernel_expression = pass_expression<E, Nodes>;
+  static constexpr int operands = kernel_expression::operands;
+  static constexpr int widest_bytes = E::widest_bytes;
+  static constexpr int loaded_bytes = kernel_expression::loaded_bytes;
+  template <int V>
+  using registers = typename kernel_expression::template registers<V>;
+  using value = value_t<E>;
+  using state = typename K::template state<value>;
+
+  bits_of<T>* data;
+  K kind;
+  kernel_expression expression;
+
+  template <int V, int First, class Place>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Place const& i, std::uint64_t wide) const {
+    expression.template load<V, First>(r, i, wide);
+  }
+  template <int V>
+  void describe(operand*& next) const {
+    expression.template describe<V>(next);
+  }
+  WARPWRIGHT_HOST_DEVICE state none() const { return kind.template identity<value>(); }
+  WARPWRIGHT_HOST_DEVICE state combine(state const& a, state const& b) const {
+    return kind.template combine<value>(a, b);
+  }
+  WARPWRIGHT_HOST_DEVICE void finish(state const& s, std::uint64_t count, std::uint64_t k) const {
+    auto const result = kind.template finish<value>(s, count);
+    if constexpr (Adds) {
+      data[k] = converted_result<T>(plus{}(element_traits<T>::decode(data[k]), result));
+    } else {
+      data[k] = converted_result<T>(result);
+    }
+  }
+};
+
+// @tparam A  what was assigned
+template <class A, class Nodes>
+struct part_of_pass {
+  static constexpr pass_goal goal = pass_goal::other;
+};
+template <class T, class E, class Nodes>
+struct part_of_pass<assignment<T, E>, Nodes> : fused_part<T, pass_expression<E, Nodes>> {
+  static constexpr pass_goal goal = pass_goal::output;
+  using state = no_registers;
+  static part_of_pass make(assignment<T, E> const& a) {
+    return {{a.data, traversal<E>::replace(a.expression, to_pass_leaf<Nodes>{})}};
+  }
+  template <int V>
+  void describe(operand*& next) const {
+    *next++ = describe_array<T, V>(access_pattern::elements, this->data, 0);
+    this->expression.template describe<V>(next);
+  }
+};
+template <class T, class K, class E, class Nodes>
+struct part_of_pass<reduction_assignment<T, K, E>, Nodes>
+    : reduced_part<pass_goal::whole, false, T, K, E, Nodes> {
+  static part_of_pass make(reduction_assignment<T, K, E> const& a) {
+    return {{a.data, a.kind, traversal<E>::replace(a.expression, to_pass_leaf<Nodes>{})}};
+  }
+};
+template <class T, class K, class E, class Nodes>
+struct part_of_pass<reduction_assignment<T, of_column<K>, E>, Nodes>
+    : reduced_part<pass_goal::column, false, T, K, E, Nodes> {
+  static part_of_pass make(reduction_assignment<T, of_column<K>, E> const& a) {
+    return {{a.data, K{}, traversal<E>::replace(a.expression, to_pass_leaf<Nodes>{})}};
+  }
+};
+template <class T, class K, class E, class Nodes>
+struct part_of_pass<accumulation<T, K, E>, Nodes>
+    : reduced_part<pass_goal::column, true, T, K, E, Nodes> {
+  static part_of_pass make(accumulation<T, K, E> const& a) {
+    return {{a.data, K{}, traversal<E>::replace(a.expression, to_pass_leaf<Nodes>{})}};
+  }
+};
+
+template <class Node, class Nodes>
+struct node_part {
+  using original = decltype(Node::expression);
+  using kernel_expression = pass_expression<original, Nodes>;
+  using state = typename Node::value_of;
+  static constexpr pass_goal goal = Node::is_total ? pass_goal::total : pass_goal::other;
+  static constexpr bool is_total = Node::is_total;
+  static constexpr bool is_mean = Node::is_mean;
+  static constexpr bool needs_totals = has_row_total<original>;
+  static constexpr int operands = kernel_expression::operands;
+  static constexpr int loaded_bytes = kernel_expression::loaded_bytes;
+  template <int V>
+  using registers = typename kernel_expression::template registers<V>;
+
+  kernel_expression expression;
+};
+
+// ---- The parts of one kind, whose states are carried together ----
+
+template <class... Indices>
+struct joined_indices;
+template <std::size_t... A>
+struct joined_indices<std::index_sequence<A...>> {
+  using type = std::index_sequence<A...>;
+};
+template <std::size_t... A, std::size_t... B, class... Rest>
+struct joined_indices<std::index_sequence<A...>, std::index_sequence<B...>, Rest...>
+    : joined_indices<std::index_sequence<A..., B...>, Rest...> {};
+
+template <class Places, class Indices, class... Part>
+struct part_group;
+template <std::size_t... Place, std::size_t... Index, class... Part>
+struct part_group<std::index_sequence<Place...>, std::index_sequence<Index...>, Part...> {
+  static constexpr std::size_t count = sizeof...(Index);
+  using parts = pack<Part...>;
+  using states = pack<typename nth_t<Index, Part...>::state...>;
+
+  WARPWRIGHT_HOST_DEVICE static states none([[maybe_unused]] parts const& p) {
+    return {{at<Index>(p).none()}...};
+  }
+  WARPWRIGHT_HOST_DEVICE static states combine([[maybe_unused]] parts const& p, [[maybe_unused]] states const& a, [[maybe_unused]] states const& b) {
+    return {{at<Index>(p).combine(at<Place>(a), at<Place>(b))}...};
+  }
+  WARPWRIGHT_HOST_DEVICE static void finish(parts const& p, states const& s, std::uint64_t count,
+                                            std::uint64_t k) {
+    (at<Index>(p).finish(at<Place>(s), count, k), ...);
+  }
+  // Calls f(place among the group, index among all parts) for each.
+  template <class F>
+  WARPWRIGHT_HOST_DEVICE static void each([[maybe_unused]] F const& f) {
+    (f(std::integral_constant<std::size_t, Place>{}, std::integral_constant<std::size_t, Index>{}),
+     ...);
+  }
+};
+template <pass_goal Goal, class Indices, class... Part>
+struct group_of;
+template <pass_goal Goal, std::size_t... Index, class... Part>
+struct group_of<Goal, std::index_sequence<Index...>, Part...> {
+  using indices = typename joined_indices<
+      std::index_sequence<>,
+      std::conditional_t<Part::goal == Goal, std::index_sequence<Index>,
+                         std::index_sequence<>>...>::type;
+  using type = part_group<std::make_index_sequence<indices::size()>, indices, Part...>;
+};
+template <pass_goal Goal, class... Part>
+using group_t = typename group_of<Goal, std::index_sequence_for<Part...>, Part...>::type;
+
+// Puts the values of nodes into the registers of their leaves.
+template <class Values>
+struct node_fill {
+  Values const& values;
+  template <class R, int K, bool IsTotal, class Registers>
+  WARPWRIGHT_HOST_DEVICE void operator()(node_leaf<R, K, IsTotal> const&, Registers& r) const {
+    r = at<static_cast<std::size_t>(K)>(values);
+  }
+  template <class Leaf, class Registers>
+  WARPWRIGHT_HOST_DEVICE void operator()(Leaf const&, Registers&) const {}
+};
+
+// Makes the compiler compute again what it has computed from the loaded words, instead of keeping
+// that: converted 16-bit floats take twice the registers.
+struct forget_values {
+  template <class Leaf, class Bits, int V>
+  WARPWRIGHT_HOST_DEVICE void operator()(Leaf const&, [[maybe_unused]] packed_vector<Bits, V>& r) const {
+#if defined(__CUDA_ARCH__)
+    if constexpr (V > 1 && sizeof(Bits) <= 2) {
+      WARPWRIGHT_UNROLL
+      for (std::uint32_t& word : r.words) asm volatile("" : "+r"(word));
+    }
+#endif
+  }
+  template <class Leaf, class Registers>
+  WARPWRIGHT_HOST_DEVICE void operator()(Leaf const&, Registers&) const {}
+};
+
+// ---- The pass ----
+
+template <class Nodes, class Indices, class... A>
+struct gradient_pass;
+template <class... Node, std::size_t... Index, class... A>
+struct gradient_pass<leaf_list<Node...>, std::index_sequence<Index...>, A...> {
+  using nodes_list = leaf_list<Node...>;
+  template <class X>
+  using part_t = part_of_pass<X, nodes_list>;
+  template <class N>
+  using node_t = node_part<N, nodes_list>;
+  using outputs = group_t<pass_goal::output, part_t<A>...>;
+  using columns = group_t<pass_goal::column, part_t<A>...>;
+  using wholes = group_t<pass_goal::whole, part_t<A>...>;
+  using totals = group_t<pass_goal::total, node_t<Node>...>;
+  using column_states = typename columns::states;
+  using whole_states = typename wholes::states;
+  using total_values = typename totals::states;
+  static constexpr bool has_totals = totals::count != 0;
+  static constexpr bool has_columns = columns::count != 0;
+  static constexpr bool has_wholes = wholes::count != 0;
+
+  using node_offsets = operand_offsets<node_t<Node>::operands..., part_t<A>::operands...>;
+  static constexpr std::size_t node_count = sizeof...(Node);
+  static constexpr int operands =
+      (0 + ... + node_t<Node>::operands) + (0 + ... + part_t<A>::operands);
+  static_assert(operands <= 64 && sizeof(column_states) <= 32 && sizeof(whole_states) <= 64,
+                "warpwright::ew::run_row_gradients: more than 64 arrays, or too many reductions, "
+                "for one kernel; split the pass");
+  static constexpr int widest_bytes =
+      largest(decltype(Node::expression)::widest_bytes..., part_t<A>::widest_bytes...);
+  static constexpr int loaded_bytes =
+      (0 + ... + node_t<Node>::loaded_bytes) + (0 + ... + part_t<A>::loaded_bytes);
+  static constexpr int vector = vector_elements(widest_bytes);
+  static constexpr int vectors =
+      vectors_of_gradient_row(vector, loaded_bytes, has_columns ? sizeof(column_states) : 0);
+  // With doubles, more registers a thread: the compiler spilled with less.
+  static constexpr unsigned max_threads = widest_bytes >= 8 ? 512 : 1024;
+  template <int V>
+  struct registers {
+    pack<typename node_t<Node>::template registers<V>...> nodes;
+    pack<typename part_t<A>::template registers<V>...> parts;
+  };
+  template <int V>
+  using values = pack<row_values<typename Node::value_of, Node::is_total ? 1 : V>...>;
+
+  pack<node_t<Node>...> nodes;
+  pack<part_t<A>...> parts;
+  row_width<float> width;
+  row_width<double> wide_width;
+
+  template <int V, class Place>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Place const& i, std::uint64_t wide) const {
+    load_nodes<V>(r, i, wide, std::index_sequence_for<Node...>{});
+    (at<Index>(parts).template load<V, node_offsets::of(node_count + Index)>(at<Index>(r.parts), i,
+                                                                              wide),
+     ...);
+  }
+  template <int V>
+  WARPWRIGHT_HOST_DEVICE void forget(registers<V>& r) const {
+    forget_nodes<V>(r, std::index_sequence_for<Node...>{});
+  }
+  // Adds what V elements from i on add to the totals of their row.
+  template <int V>
+  WARPWRIGHT_HOST_DEVICE void add_totals(total_values& sum, registers<V> const& r,
+                                         std::uint64_t i) const {
+    values<V> x WARPWRIGHT_ZERO_ON_HOST;
+    evaluate<false, V>(x, r, i, std::index_sequence_for<Node...>{});
+    totals::each([&](auto place, auto index) {
+      using part = nth_t<index.value, node_t<Node>...>;
+      using real = typename part::state;
+      c_array<real, V> y;
+      compute<V>(y, at<index.value>(nodes).expression, at<index.value>(r.nodes), x, i);
+      at<place.value>(sum) = no_contract::plus(at<place.value>(sum), pairwise_fold(y, add{}));
+    });
+  }
+  WARPWRIGHT_HOST_DEVICE static total_values combine_totals(total_values const& a,
+                                                            total_values const& b) {
+    total_values c{};
+    totals::each([&](auto place, auto) {
+      at<place.value>(c) = no_contract::plus(at<place.value>(a), at<place.value>(b));
+    });
+    return c;
+  }
+  // Stores the outputs of V elements, and adds the elements to the states of their columns.
+  template <int V>
+  WARPWRIGHT_HOST_DEVICE void finish(registers<V> const& r, total_values const& sum,
+                                     matrix_index const& i, std::uint64_t wide,
+                                     column_states* of_columns, whole_states& of_all) const {
+    values<V> x WARPWRIGHT_ZERO_ON_HOST;
+    totals::each([&](auto place, auto index) {
+      auto const total = at<place.value>(sum);
+      bool constexpr mean = nth_t<index.value, node_t<Node>...>::is_mean;
+      at<index.value>(x).of[0] = mean ? divide_by_cols(total) : total;
+    });
+    evaluate<true, V>(x, r, i, std::index_sequence_for<Node...>{});
+    pack<results_of<V, part_t<A>>...> results{};
+    outputs::each([&](auto, auto index) {
+      auto own = at<index.value>(r.parts);
+      fill(at<index.value>(parts).expression, own, x);
+      at<index.value>(parts).template compute<V>(at<index.value>(results), own, i);
+    });
+    outputs::each([&](auto, auto index) {
+      constexpr int first = node_offsets::of(node_count + index.value);
+      at<index.value>(parts).template store<V, first>(at<index.value>(results), i.index, wide);
+    });
+    columns::each([&](auto place, auto index) {
+      auto const& part = at<index.value>(parts);
+      using value = typename std::decay_t<decltype(part)>::value;
+      c_array<value, V> y;
+      compute<V>(y, part.expression, at<index.value>(r.parts), x, i);
+      WARPWRIGHT_UNROLL
+      for (int j = 0; j < V; ++j) {
+        auto& state = at<place.value>(of_columns[j]);
+        state = part.combine(state, part.kind.template lift<value>(y[j], i.row));
+      }
+    });
+    wholes::each([&](auto place, auto index) {
+      auto const& part = at<index.value>(parts);
+      using value = typename std::decay_t<decltype(part)>::value;
+      c_array<value, V> y;
+      compute<V>(y, part.expression, at<index.value>(r.parts), x, i);
+      WARPWRIGHT_UNROLL
+      for (int j = 0; j < V; ++j) {
+        auto& state = at<place.value>(of_all);
+        auto const k = i.index + static_cast<unsigned>(j);
+        state = part.combine(state, part.kind.template lift<value>(y[j], k));
+      }
+    });
+  }
+  // @param first  of each node one that stands for all
+  static pack<node_t<Node>...> make_nodes(pack<Node const*...> const& first) {
+    return nodes_from(first, std::index_sequence_for<Node...>{});
+  }
+  // The operands in the order of their bits in gradient_partition::wide.
+  void describe(operand* next) const {
+    describe_nodes(next, std::index_sequence_for<Node...>{});
+    (at<Index>(parts).template describe<vector>(next), ...);
+  }
+
+ private:
+  template <int V, class Part, bool IsOutput = Part::goal == pass_goal::output>
+  struct results_if {
+    using type = no_registers;
+  };
+  template <int V, class Part>
+  struct results_if<V, Part, true> {
+    using type = typename Part::template results<V>;
+  };
+  template <int V, class Part>
+  using results_of = typename results_if<V, Part>::type;
+
+  WARPWRIGHT_HOST_DEVICE float divide_by_cols(float total) const {
+    return width.divide_by_cols(total);
+  }
+  WARPWRIGHT_HOST_DEVICE double divide_by_cols(double total) const {
+    return wide_width.divide_by_cols(total);
+  }
+  template <int V, class Place, std::size_t... K>
+  WARPWRIGHT_HOST_DEVICE void load_nodes(registers<V>& r, Place const& i, std::uint64_t wide,
+                                         std::index_sequence<K...>) const {
+    (at<K>(nodes).expression.template load<V, node_offsets::of(K)>(at<K>(r.nodes), i, wide), ...);
+  }
+  template <std::size_t... K>
+  static pack<node_t<Node>...> nodes_from([[maybe_unused]] pack<Node const*...> const& first,
+                                          std::index_sequence<K...>) {
+    return {{{traversal<decltype(Node::expression)>::replace(at<K>(first)->expression,
+                                                             to_pass_leaf<nodes_list>{})}}...};
+  }
+  template <int V, std::size_t... K>
+  WARPWRIGHT_HOST_DEVICE void forget_nodes(registers<V>& r, std::index_sequence<K...>) const {
+    forget_values const f{};
+    (traversal<typename node_t<Node>::kernel_expression>::visit(at<K>(nodes).expression, f,
+                                                               at<K>(r.nodes)),
+     ...);
+  }
+  template <std::size_t... K>
+  void describe_nodes(operand*& next, std::index_sequence<K...>) const {
+    (at<K>(nodes).expression.template describe<vector>(next), ...);
+  }
+  template <class E, class Registers, class Values>
+  WARPWRIGHT_HOST_DEVICE static void fill(E const& expression, Registers& r, Values const& x) {
+    node_fill<Values> const with{x};
+    traversal<E>::visit(expression, with, r);
+  }
+  template <int V, class Y, class E, class Registers>
+  WARPWRIGHT_HOST_DEVICE static void compute(Y (&y)[static_cast<std::size_t>(V)],
+                                             E const& expression, Registers own,
+                                             values<V> const& x, std::uint64_t i) {
+    fill(expression, own, x);
+    WARPWRIGHT_UNROLL
+    for (int j = 0; j < V; ++j) {
+      y[j] = convert<Y>(
+          expression.template value<void, V>(own, j, i + static_cast<unsigned>(j)));
+    }
+  }
+  // The values of once(), those of sums of rows only where these are known.
+  template <bool AfterTotals, int V, std::size_t... K>
+  WARPWRIGHT_HOST_DEVICE void evaluate(values<V>& x, registers<V> const& r, std::uint64_t i,
+                                       std::index_sequence<K...>) const {
+    (evaluate_node<AfterTotals, V, K, node_t<Node>>(x, r, i), ...);
+  }
+  template <bool AfterTotals, int V, std::size_t K, class Part>
+  WARPWRIGHT_HOST_DEVICE void evaluate_node(values<V>& x, registers<V> const& r,
+                                            std::uint64_t i) const {
+    if constexpr (!Part::is_total && (AfterTotals || !Part::needs_totals)) {
+      compute<V>(at<K>(x).of, at<K>(nodes).expression, at<K>(r.nodes), x, i);
+    }
+  }
+};
+
+}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
+}  // namespace ew::detail
+
+WARPWRIGHT_END
