@@ -32,6 +32,10 @@ struct draw;
 enum class row_part : unsigned char;
 template <class K, class E, row_part Part>
 struct row_function;
+template <int Number, class E>
+struct once_value;
+template <bool Mean, int Number, class E>
+struct row_total;
 
 namespace detail {
 
@@ -139,6 +143,16 @@ class description {
     add(node.expression);
     add_parameter(node.kind, 0);
     (line_ += ")") += parts[static_cast<unsigned char>(Part)];
+  }
+  template <int Number, class E>
+  void add(once_value<Number, E> const& node, int precedence = 0) {
+    add(node.expression, precedence);
+  }
+  template <bool Mean, int Number, class E>
+  void add(row_total<Mean, Number, E> const& node, int = 0) {
+    line_ += Mean ? "row_mean(" : "row_sum(";
+    add(node.expression);
+    line_ += ")";
   }
   template <class Types, class F, class... A>
   void add(call<Types, F, A...> const& node, int precedence = 0) {

@@ -43,10 +43,11 @@ template <bool Mean, int Number, class E>
 row_total<Mean, Number, E> make_row_total(E const& x) {
   static_assert(is_number<value_t<E>>,
                 "warpwright::ew: row_sum() and row_mean() are of real numbers");
-  static_assert(!has_row_total<E>,
-                "warpwright::ew: a sum of a row within another: the outer one needs the inner one's "
-                "whole row; store that by a call before, as reduce_rows(stream, {rows, cols}, "
-                "to(p) = sum(x)), and write col(p, cols)");
+  static_assert(
+      !has_row_total<E>,
+      "warpwright::ew: a sum of a row within another: the outer one needs the inner one's "
+      "whole row; store that by a call before, as reduce_rows(stream, {rows, cols}, "
+      "to(p) = sum(x)), and write col(p, cols)");
   return {{x}};
 }
 // What has no array, and what is shared already, stays as it is.
@@ -231,16 +232,18 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// element by element. An output may be in place of any in(). row() and col() are of the matrix's
 /// rows. A result may lie in an array that is read. With rows = 0 or cols = 0 no output is written,
 /// and every result is that of no elements.
-/// @pre all memory is accessible from the stream's device and stays alive until the kernels have run
+/// @pre all memory is accessible from the stream's device and stays alive until the kernels have
+/// run
 /// @param stream     the stream to run on
 /// @param workspace  as for reduce(), of row_gradients_workspace_bytes() or more
 /// @param shape      `{rows, cols}`, cols up to 2^31
-/// @param goals      in any order, copied at the call: `out(pointer, rows * cols) = expression`, one
-///   at least; `to(pointer) = column_sum(x)` or `+=`, of `cols` elements; `to(pointer) = max(abs(x))`
-///   or another reduction of reduce.hpp, of all elements
+/// @param goals      in any order, copied at the call: `out(pointer, rows * cols) = expression`,
+/// one
+///   at least; `to(pointer) = column_sum(x)` or `+=`, of `cols` elements; `to(pointer) =
+///   max(abs(x))` or another reduction of reduce.hpp, of all elements
 /// @throws std::invalid_argument  for operands that do not fit, as run_rows() does; for a workspace
-///   that is too small; for results that overlap each other, an output or the workspace; and for two
-///   expressions of one type in once() or row_sum() that are not the same
+///   that is too small; for results that overlap each other, an output or the workspace; and for
+///   two expressions of one type in once() or row_sum() that are not the same
 /// @throws cuda_error             when a launch fails
 /// **Stream:** one kernel, and a second one where there are reductions, ordered on `stream`; does
 /// not block. **Threads:** any, one at a time for one workspace. **Capture:** legal.
@@ -267,9 +270,10 @@ void run_row_gradients(stream_ref stream, Pool& pool, matrix_shape const& shape,
 template <class... Goal>
 void run_row_gradients(stream_ref stream, matrix_shape const& shape, Goal const&... goals) {
   using pass = detail::gradient_pass_t<Goal...>;
-  static_assert(!pass::has_columns && !pass::has_wholes,
-                "warpwright::ew::run_row_gradients: reductions need a workspace or a pool behind the "
-                "stream");
+  static_assert(
+      !pass::has_columns && !pass::has_wholes,
+      "warpwright::ew::run_row_gradients: reductions need a workspace or a pool behind the "
+      "stream");
   detail::run_gradients(warpwright::detail::on_stream{stream, shape.where}, nullptr, 0, shape,
                         goals...);
 }

@@ -53,8 +53,8 @@ struct gradient_kernel
   struct kept_states {
     c_array<column_states, vectors * V> of;
   };
-  using exchanged = std::conditional_t<(sizeof(total_values) > sizeof(whole_states)), total_values,
-                                       whole_states>;
+  using exchanged =
+      std::conditional_t<(sizeof(total_values) > sizeof(whole_states)), total_values, whole_states>;
   struct shared {
     reduction_scratch<exchanged, Pass::max_threads> scratch;
     alignas(16) unsigned char columns[Pass::has_columns && !Streamed

@@ -96,11 +96,20 @@ struct refused_state {
 };
 // The kind of a reduction (reducers.hpp) that each column has.
 template <class K>
-struct of_column {
-  static constexpr bool is_total = K::is_total;
+struct of_column;
+template <class K, bool IsTotal = K::is_total>
+struct of_column_base {
+  static constexpr bool is_total = false;
+};
+template <class K>
+struct of_column_base<K, true> {
+  static constexpr bool is_total = true;
   template <class A>
   using with_accumulator = of_column<typename K::template with_accumulator<A>>;
   using with_compensation = of_column<typename K::with_compensation>;
+};
+template <class K>
+struct of_column : of_column_base<K> {
   template <class V>
   using state = typename refused_state<V>::type;
   template <class V>
@@ -163,9 +172,9 @@ struct leaves_below<Leaf, true> {
 template <class Found, class Leaf, class... Rest>
 struct pass_nodes<Found, leaf_list<Leaf, Rest...>> {
   using below = typename pass_nodes<Found, typename leaves_below<Leaf>::type>::type;
-  using type = typename pass_nodes<
-      typename with_pass_node<is_pass_node<Leaf>::value, below, Leaf>::type,
-      leaf_list<Rest...>>::type;
+  using type =
+      typename pass_nodes<typename with_pass_node<is_pass_node<Leaf>::value, below, Leaf>::type,
+                          leaf_list<Rest...>>::type;
 };
 template <class E>
 using pass_nodes_of = typename pass_nodes<leaf_list<>, leaves_of<E>>::type;
@@ -187,8 +196,7 @@ struct pass_node_finder<leaf_list<Node...>> {
   template <class Leaf>
   void operator()(Leaf const& leaf) {
     if constexpr (is_pass_node<Leaf>::value) {
-      constexpr auto index =
-          static_cast<std::size_t>(list_index<leaf_list<Node...>, Leaf>::value);
+      constexpr auto index = static_cast<std::size_t>(list_index<leaf_list<Node...>, Leaf>::value);
       auto const*& seen = at<index>(first);
       if (seen == nullptr) seen = &leaf;
       are_one = are_one && same_expression<Leaf>::test(*seen, leaf);

@@ -137,11 +137,15 @@ struct part_group<std::index_sequence<Place...>, std::index_sequence<Index...>, 
   WARPWRIGHT_HOST_DEVICE static states none([[maybe_unused]] parts const& p) {
     return {{at<Index>(p).none()}...};
   }
-  WARPWRIGHT_HOST_DEVICE static states combine([[maybe_unused]] parts const& p, [[maybe_unused]] states const& a, [[maybe_unused]] states const& b) {
+  WARPWRIGHT_HOST_DEVICE static states combine([[maybe_unused]] parts const& p,
+                                               [[maybe_unused]] states const& a,
+                                               [[maybe_unused]] states const& b) {
     return {{at<Index>(p).combine(at<Place>(a), at<Place>(b))}...};
   }
-  WARPWRIGHT_HOST_DEVICE static void finish(parts const& p, states const& s, std::uint64_t count,
-                                            std::uint64_t k) {
+  WARPWRIGHT_HOST_DEVICE static void finish([[maybe_unused]] parts const& p,
+                                            [[maybe_unused]] states const& s,
+                                            [[maybe_unused]] std::uint64_t count,
+                                            [[maybe_unused]] std::uint64_t k) {
     (at<Index>(p).finish(at<Place>(s), count, k), ...);
   }
   // Calls f(place among the group, index among all parts) for each.
@@ -155,10 +159,10 @@ template <pass_goal Goal, class Indices, class... Part>
 struct group_of;
 template <pass_goal Goal, std::size_t... Index, class... Part>
 struct group_of<Goal, std::index_sequence<Index...>, Part...> {
-  using indices = typename joined_indices<
-      std::index_sequence<>,
-      std::conditional_t<Part::goal == Goal, std::index_sequence<Index>,
-                         std::index_sequence<>>...>::type;
+  using indices =
+      typename joined_indices<std::index_sequence<>,
+                              std::conditional_t<Part::goal == Goal, std::index_sequence<Index>,
+                                                 std::index_sequence<>>...>::type;
   using type = part_group<std::make_index_sequence<indices::size()>, indices, Part...>;
 };
 template <pass_goal Goal, class... Part>
@@ -180,7 +184,8 @@ struct node_fill {
 // that: converted 16-bit floats take twice the registers.
 struct forget_values {
   template <class Leaf, class Bits, int V>
-  WARPWRIGHT_HOST_DEVICE void operator()(Leaf const&, [[maybe_unused]] packed_vector<Bits, V>& r) const {
+  WARPWRIGHT_HOST_DEVICE void operator()(Leaf const&,
+                                         [[maybe_unused]] packed_vector<Bits, V>& r) const {
 #if defined(__CUDA_ARCH__)
     if constexpr (V > 1 && sizeof(Bits) <= 2) {
       WARPWRIGHT_UNROLL
@@ -247,7 +252,7 @@ struct gradient_pass<leaf_list<Node...>, std::index_sequence<Index...>, A...> {
   WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Place const& i, std::uint64_t wide) const {
     load_nodes<V>(r, i, wide, std::index_sequence_for<Node...>{});
     (at<Index>(parts).template load<V, node_offsets::of(node_count + Index)>(at<Index>(r.parts), i,
-                                                                              wide),
+                                                                             wide),
      ...);
   }
   template <int V>
@@ -351,7 +356,8 @@ struct gradient_pass<leaf_list<Node...>, std::index_sequence<Index...>, A...> {
     return wide_width.divide_by_cols(total);
   }
   template <int V, class Place, std::size_t... K>
-  WARPWRIGHT_HOST_DEVICE void load_nodes(registers<V>& r, Place const& i, std::uint64_t wide,
+  WARPWRIGHT_HOST_DEVICE void load_nodes(registers<V>& r, Place const& i,
+                                         [[maybe_unused]] std::uint64_t wide,
                                          std::index_sequence<K...>) const {
     (at<K>(nodes).expression.template load<V, node_offsets::of(K)>(at<K>(r.nodes), i, wide), ...);
   }
@@ -365,7 +371,7 @@ struct gradient_pass<leaf_list<Node...>, std::index_sequence<Index...>, A...> {
   WARPWRIGHT_HOST_DEVICE void forget_nodes(registers<V>& r, std::index_sequence<K...>) const {
     forget_values const f{};
     (traversal<typename node_t<Node>::kernel_expression>::visit(at<K>(nodes).expression, f,
-                                                               at<K>(r.nodes)),
+                                                                at<K>(r.nodes)),
      ...);
   }
   template <std::size_t... K>
@@ -379,18 +385,18 @@ struct gradient_pass<leaf_list<Node...>, std::index_sequence<Index...>, A...> {
   }
   template <int V, class Y, class E, class Registers>
   WARPWRIGHT_HOST_DEVICE static void compute(Y (&y)[static_cast<std::size_t>(V)],
-                                             E const& expression, Registers own,
-                                             values<V> const& x, std::uint64_t i) {
+                                             E const& expression, Registers own, values<V> const& x,
+                                             std::uint64_t i) {
     fill(expression, own, x);
     WARPWRIGHT_UNROLL
     for (int j = 0; j < V; ++j) {
-      y[j] = convert<Y>(
-          expression.template value<void, V>(own, j, i + static_cast<unsigned>(j)));
+      y[j] = convert<Y>(expression.template value<void, V>(own, j, i + static_cast<unsigned>(j)));
     }
   }
   // The values of once(), those of sums of rows only where these are known.
   template <bool AfterTotals, int V, std::size_t... K>
-  WARPWRIGHT_HOST_DEVICE void evaluate(values<V>& x, registers<V> const& r, std::uint64_t i,
+  WARPWRIGHT_HOST_DEVICE void evaluate(values<V>& x, registers<V> const& r,
+                                       [[maybe_unused]] std::uint64_t i,
                                        std::index_sequence<K...>) const {
     (evaluate_node<AfterTotals, V, K, node_t<Node>>(x, r, i), ...);
   }

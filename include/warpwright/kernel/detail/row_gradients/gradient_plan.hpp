@@ -40,22 +40,24 @@ constexpr unsigned max_single_elements(unsigned elements) { return elements < 4 
 struct gradient_partition {
   std::uint64_t rows = 0;
   std::uint64_t cols = 0;
-  std::uint64_t wide = 0;     ///< bit k: operand k is moved by vector accesses
-  unsigned vectors = 0;       ///< of a row
-  unsigned threads = 0;       ///< of a row: 1, 2, 4, 8, 16 or a multiple of 32
-  unsigned reciprocal = 0;    ///< 2^20 / threads, rounded up
+  std::uint64_t wide = 0;   ///< bit k: operand k is moved by vector accesses
+  unsigned vectors = 0;     ///< of a row
+  unsigned threads = 0;     ///< of a row: 1, 2, 4, 8, 16 or a multiple of 32
+  unsigned reciprocal = 0;  ///< 2^20 / threads, rounded up
   unsigned rows_per_block = 1;
   unsigned half_of_rows = 0;  ///< the greatest power of two below rows_per_block; 0: it is 1
   unsigned tiles = 1;
-  unsigned splits = 0;        ///< blocks a tile
-  unsigned positions = 0;     ///< partial sums of a block row: a column each, or none
-  bool vectorized = false;    ///< a row is a whole number of vectors
-  bool streamed = false;      ///< rows are too long for registers
+  unsigned splits = 0;      ///< blocks a tile
+  unsigned positions = 0;   ///< partial sums of a block row: a column each, or none
+  bool vectorized = false;  ///< a row is a whole number of vectors
+  bool streamed = false;    ///< rows are too long for registers
 
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE unsigned row_of_thread(unsigned t) const {
     return t * reciprocal >> 20U;
   }
-  [[nodiscard]] WARPWRIGHT_HOST_DEVICE constexpr unsigned block_threads() const { return threads * rows_per_block; }
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE constexpr unsigned block_threads() const {
+    return threads * rows_per_block;
+  }
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE constexpr std::uint64_t blocks() const {
     return std::uint64_t{tiles} * splits;
   }

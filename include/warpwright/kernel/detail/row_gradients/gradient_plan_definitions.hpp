@@ -15,7 +15,8 @@ WARPWRIGHT_INLINE void check_row_gradients(operand const* operands, int const* c
   std::uint64_t const n = elements_in(shape);
   if (shape.cols > max_cols) {
     warpwright::detail::throw_invalid_argument(
-        text{"ew: the rows have "} + shape.cols + " elements, more than 2^31, and one block for each",
+        text{"ew: the rows have "} + shape.cols +
+            " elements, more than 2^31, and one block for each",
         shape.where);
   }
   if (operands[0].count != n) {
