@@ -515,7 +515,7 @@ TEST_CASE("describe() prints sums of rows, and what once() is of") {
   float const* const p = nullptr;
   auto const x = ew::in(p, 8);
   CHECK(ew::describe(ew::once(x) * 2 - ew::row_mean(x) * ew::row_sum(x)) ==
-        "in f32[8] * 2 - row_mean(in f32[8]) * row_sum(in f32[8])");
+        "once(in f32[8]) * 2 - row_mean(in f32[8]) * row_sum(in f32[8])");
 }
 
 #if WARPWRIGHT_HOST_RUNTIME

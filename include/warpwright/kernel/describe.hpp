@@ -32,10 +32,9 @@ struct draw;
 enum class row_part : unsigned char;
 template <class K, class E, row_part Part>
 struct row_function;
-template <int Number, class E>
-struct once_value;
-template <bool Mean, int Number, class E>
-struct row_total;
+enum class pass_value : unsigned char;
+template <pass_value What, int Number, class E>
+struct pass_node;
 
 namespace detail {
 
@@ -144,13 +143,10 @@ class description {
     add_parameter(node.kind, 0);
     (line_ += ")") += parts[static_cast<unsigned char>(Part)];
   }
-  template <int Number, class E>
-  void add(once_value<Number, E> const& node, int precedence = 0) {
-    add(node.expression, precedence);
-  }
-  template <bool Mean, int Number, class E>
-  void add(row_total<Mean, Number, E> const& node, int = 0) {
-    line_ += Mean ? "row_mean(" : "row_sum(";
+  template <pass_value What, int Number, class E>
+  void add(pass_node<What, Number, E> const& node, int = 0) {
+    char const* const names[] = {"once(", "row_sum(", "row_mean("};
+    line_ += names[static_cast<unsigned char>(What)];
     add(node.expression);
     line_ += ")";
   }

@@ -39,8 +39,8 @@ WARPWRIGHT_BEGIN
 namespace ew {
 namespace detail {
 
-template <bool Mean, int Number, class E>
-row_total<Mean, Number, E> make_row_total(E const& x) {
+template <pass_value What, int Number, class E>
+pass_node<What, Number, E> make_row_total(E const& x) {
   static_assert(is_number<value_t<E>>,
                 "warpwright::ew: row_sum() and row_mean() are of real numbers");
   static_assert(
@@ -48,16 +48,16 @@ row_total<Mean, Number, E> make_row_total(E const& x) {
       "warpwright::ew: a sum of a row within another: the outer one needs the inner one's "
       "whole row; store that by a call before, as reduce_rows(stream, {rows, cols}, "
       "to(p) = sum(x)), and write col(p, cols)");
-  return {{x}};
+  return {x};
 }
 // What has no array, and what is shared already, stays as it is.
 template <int Number, class E>
 auto make_once(E const& x) {
-  if constexpr (E::operands == 0 || is_pass_node<E>::value) {
+  if constexpr (E::operands == 0 || is_pass_node<E>) {
     return x;
   } else {
     static_cast<void>(sizeof(value_t<E>));
-    return once_value<Number, E>{{x}};
+    return pass_node<pass_value::once, Number, E>{x};
   }
 }
 template <class K, class E>
@@ -99,12 +99,12 @@ enum library_once : int { once_dy = -1, once_y = -2, once_rstd = -3, once_gamma 
 /// @param x  an expression of real numbers, without a sum of a row in it
 template <int Number = 0, class A, class = detail::if_expression<A>>
 [[nodiscard]] auto row_sum(A const& x) {
-  return detail::make_row_total<false, Number>(x);
+  return detail::make_row_total<pass_value::sum, Number>(x);
 }
 /// The mean of an expression over each row, as row_sum().
 template <int Number = 0, class A, class = detail::if_expression<A>>
 [[nodiscard]] auto row_mean(A const& x) {
-  return detail::make_row_total<true, Number>(x);
+  return detail::make_row_total<pass_value::mean, Number>(x);
 }
 /// The expression itself, to be named in several places of one run_row_gradients(): its arrays are
 /// loaded once for all of them, and it is computed once.
@@ -218,7 +218,7 @@ template <class Dy, class Y, class = detail::if_operands<Dy, Y>>
 /// @param goals  as passed to run_row_gradients()
 template <class... Goal>
 [[nodiscard]] std::size_t row_gradients_workspace_bytes(matrix_shape const& shape, Goal const&...) {
-  using pass = detail::gradient_pass_t<Goal...>;
+  using pass = detail::gradient_pass<Goal...>;
   return detail::workspace_head_bytes +
          detail::partial_results<pass>::bytes(detail::plan_pass<pass>(shape));
 }
@@ -269,7 +269,7 @@ void run_row_gradients(stream_ref stream, Pool& pool, matrix_shape const& shape,
 /// The same without reductions, which needs no workspace.
 template <class... Goal>
 void run_row_gradients(stream_ref stream, matrix_shape const& shape, Goal const&... goals) {
-  using pass = detail::gradient_pass_t<Goal...>;
+  using pass = detail::gradient_pass<Goal...>;
   static_assert(
       !pass::has_columns && !pass::has_wholes,
       "warpwright::ew::run_row_gradients: reductions need a workspace or a pool behind the "

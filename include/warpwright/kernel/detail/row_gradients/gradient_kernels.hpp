@@ -330,42 +330,6 @@ struct gradient_finish_kernel : warpwright::detail::kernel_base<gradient_finish_
 
 // ---- The host's part of a call ----
 
-// What a goal is, as types and as operands.
-template <class A>
-struct goal_traits {
-  static_assert(warpwright::detail::always_false<A>,
-                "warpwright::ew::run_row_gradients: takes out(pointer, rows * cols) = expression, "
-                "to(pointer) = or += column_sum(expression), and to(pointer) = max(expression) of "
-                "all elements, as arguments, not in tie()");
-};
-template <class T, class E>
-struct goal_traits<assignment<T, E>> {
-  using expression = E;
-  static constexpr int outputs = 1;
-  static memory_range range(assignment<T, E> const&, std::uint64_t) { return {}; }
-};
-template <class T, class E>
-struct result_traits {
-  using expression = E;
-  static constexpr int outputs = 0;
-  template <class A>
-  static memory_range range(A const& a, std::uint64_t count) {
-    return {reinterpret_cast<std::uintptr_t>(a.data), count * sizeof(bits_of<T>),
-            static_cast<unsigned>(alignof(bits_of<T>))};
-  }
-};
-template <class T, class K, class E>
-struct goal_traits<reduction_assignment<T, K, E>> : result_traits<T, E> {};
-template <class T, class K, class E>
-struct goal_traits<accumulation<T, K, E>> : result_traits<T, E> {};
-
-template <class... A>
-using gradient_nodes = typename pass_nodes<
-    leaf_list<>,
-    typename joined_leaves<leaves_of<typename goal_traits<A>::expression>...>::type>::type;
-template <class... A>
-using gradient_pass_t = gradient_pass<gradient_nodes<A...>, std::index_sequence_for<A...>, A...>;
-
 template <class Pass>
 gradient_partition plan_pass(matrix_shape const& shape) {
   static_cast<void>(elements_in(shape));
@@ -378,13 +342,13 @@ gradient_partition plan_pass(matrix_shape const& shape) {
 template <class Where, class... A>
 void run_gradients(Where const& execute, void* workspace, std::size_t bytes,
                    matrix_shape const& shape, A const&... a) {
-  using pass = gradient_pass_t<A...>;
-  constexpr int outputs = (0 + ... + goal_traits<A>::outputs);
+  using pass = gradient_pass<A...>;
+  constexpr int outputs = (0 + ... + goal_of<A>::outputs);
   static_assert(outputs > 0,
                 "warpwright::ew::run_row_gradients: no output of the matrix's shape, as out(dx, "
                 "rows * cols) = expression; reductions alone go to reduce_cols() and reduce()");
   constexpr int results = static_cast<int>(sizeof...(A)) - outputs;
-  constexpr int arrays = (outputs + ... + goal_traits<A>::expression::operands);
+  constexpr int arrays = (outputs + ... + goal_of<A>::expression::operands);
   static_assert(arrays <= 64,
                 "warpwright::ew::run_row_gradients: more than 64 arrays in one pass; split it");
 
@@ -394,23 +358,23 @@ void run_gradients(Where const& execute, void* workspace, std::size_t bytes,
   operand* next = operands;
   int output = 0, result = 0;
   auto const describe_output = [&](auto const& each) {
-    if constexpr (goal_traits<std::decay_t<decltype(each)>>::outputs == 1) {
-      operand* const first = next;
-      ++next;
-      each.expression.template describe<pass::vector>(next);
-      using part = typename pass::template part_t<std::decay_t<decltype(each)>>;
+    using part = typename pass::template part_t<std::decay_t<decltype(each)>>;
+    if constexpr (part::goal == pass_goal::output) {
+      operand* const first = next++;
       *first = part::template describe_output<pass::vector>(each.data, each.size);
+      each.expression.template describe<pass::vector>(next);
       counts[output++] = static_cast<int>(next - first);
     }
   };
   auto const describe_result = [&](auto const& each) {
-    using goal = std::decay_t<decltype(each)>;
-    if constexpr (goal_traits<goal>::outputs == 0) {
-      constexpr bool one = pass::template part_t<goal>::goal == pass_goal::whole;
+    using part = typename pass::template part_t<std::decay_t<decltype(each)>>;
+    if constexpr (part::goal != pass_goal::output) {
       operand* const first = next;
       each.expression.template describe<pass::vector>(next);
       counts[outputs - 1] += static_cast<int>(next - first);
-      ranges[result++] = goal_traits<goal>::range(each, one ? 1 : shape.cols);
+      std::uint64_t const count = part::goal == pass_goal::whole ? 1 : shape.cols;
+      ranges[result++] = {reinterpret_cast<std::uintptr_t>(each.data), count * sizeof(*each.data),
+                          static_cast<unsigned>(alignof(decltype(*each.data)))};
     }
   };
   (describe_output(a), ...);
@@ -430,8 +394,7 @@ void run_gradients(Where const& execute, void* workspace, std::size_t bytes,
   auto const width = static_cast<float>(shape.cols);
   pass const whole{pass::make_nodes(finder.first),
                    {{pass::template part_t<A>::make(a)}...},
-                   {width, 1 / width},
-                   {cols, 1 / cols}};
+                   {{row_width<float>{width, 1 / width}}, {row_width<double>{cols, 1 / cols}}}};
   operand of_kernel[pass::operands];
   whole.describe(of_kernel);
   p.wide = wide_operands(of_kernel, pass::operands, 0, pass::vector);

@@ -11,26 +11,40 @@
 WARPWRIGHT_BEGIN
 
 namespace ew {
-namespace detail {
 
-// What a node of a pass is an expression beside; outside of a pass it does not compile.
-template <class E>
+/// What a node of run_row_gradients() stands for: a shared value, or one value for all of a row.
+enum class pass_value : unsigned char { once, sum, mean };
+
+/// What once(), row_sum() and row_mean() return.
+template <pass_value What, int Number, class E>
 struct pass_node {
   using expression_tag = void;
+  static constexpr bool is_total = What != pass_value::once;
+  static constexpr bool is_mean = What == pass_value::mean;
   static constexpr int operands = E::operands;
   static constexpr int widest_bytes = E::widest_bytes;
   static constexpr int loaded_bytes = E::loaded_bytes;
   static constexpr bool weak = false;
+  using expression_type = E;
+  using value_of =
+      std::conditional_t<is_total, detail::row_value_t<E>, typename E::template value_type<void>>;
+  template <class C>
+  using value_type = detail::computed_t<C, value_of>;
   template <int V>
-  using registers = no_registers;
+  using registers = detail::no_registers;
 
   E expression;
 
   template <int V, int First>
-  WARPWRIGHT_HOST_DEVICE void load(no_registers&, std::uint64_t, std::uint64_t) const {
+  WARPWRIGHT_HOST_DEVICE void load(detail::no_registers&, std::uint64_t, std::uint64_t) const {
     static_assert(V < 0,
                   "warpwright::ew: row_sum(), row_mean(), once() and the backward functions are "
                   "evaluated with run_row_gradients(stream, pool, {rows, cols}, ...)");
+  }
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(detail::no_registers const&, int,
+                                             std::uint64_t) const {
+    return {};  // never evaluated: load() does not compile
   }
   template <int V, class Operand>
   void describe(Operand*& next) const {
@@ -38,49 +52,11 @@ struct pass_node {
   }
 };
 
-}  // namespace detail
-
-/// What once() returns: the value of an expression, of which the arrays are loaded once.
-template <int Number, class E>
-struct once_value : detail::pass_node<E> {
-  static constexpr bool is_total = false;
-  static constexpr bool is_mean = false;
-  using value_of = typename E::template value_type<void>;
-  template <class C>
-  using value_type = detail::computed_t<C, value_of>;
-  template <class C, int V>
-  WARPWRIGHT_HOST_DEVICE value_type<C> value(detail::no_registers const&, int,
-                                             std::uint64_t) const {
-    return {};  // never evaluated: load() does not compile
-  }
-};
-
-/// What row_sum() and row_mean() return: one value for all elements of a row.
-template <bool Mean, int Number, class E>
-struct row_total : detail::pass_node<E> {
-  static constexpr bool is_total = true;
-  static constexpr bool is_mean = Mean;
-  using value_of = detail::row_value_t<E>;
-  template <class C>
-  using value_type = detail::computed_t<C, value_of>;
-  template <class C, int V>
-  WARPWRIGHT_HOST_DEVICE value_type<C> value(detail::no_registers const&, int,
-                                             std::uint64_t) const {
-    return {};  // never evaluated: load() does not compile
-  }
-};
-
 namespace detail {
 
-template <int Number, class E>
-struct same_expression<once_value<Number, E>> {
-  static bool test(once_value<Number, E> const& a, once_value<Number, E> const& b) {
-    return same_expression<E>::test(a.expression, b.expression);
-  }
-};
-template <bool Mean, int Number, class E>
-struct same_expression<row_total<Mean, Number, E>> {
-  static bool test(row_total<Mean, Number, E> const& a, row_total<Mean, Number, E> const& b) {
+template <pass_value What, int Number, class E>
+struct same_expression<pass_node<What, Number, E>> {
+  static bool test(pass_node<What, Number, E> const& a, pass_node<What, Number, E> const& b) {
     return same_expression<E>::test(a.expression, b.expression);
   }
 };
@@ -125,57 +101,39 @@ struct accumulation {
 
 // ---- The nodes of a pass, those within a node before it ----
 
+template <class Leaf>
+inline constexpr bool is_pass_node = false;
+template <pass_value What, int Number, class E>
+inline constexpr bool is_pass_node<pass_node<What, Number, E>> = true;
+
+// The index of a node in a list; the list's length where it lacks it.
+template <class List, class Node>
+inline constexpr int node_index = 0;
+template <class First, class... Rest, class Node>
+inline constexpr int node_index<leaf_list<First, Rest...>, Node> =
+    std::is_same<First, Node>::value ? 0 : 1 + node_index<leaf_list<Rest...>, Node>;
+
+// A list, with the nodes that some leaves add to it.
+template <class List, class Leaves>
+struct pass_nodes {
+  using type = List;
+};
 template <class List, class Leaf>
-struct list_index;
-template <class Leaf>
-struct list_index<leaf_list<>, Leaf> {
-  static constexpr int value = 0;  // the list's length where it lacks the leaf
+struct with_node {
+  using type = List;
 };
-template <class First, class... Rest, class Leaf>
-struct list_index<leaf_list<First, Rest...>, Leaf> {
-  static constexpr int value =
-      std::is_same<First, Leaf>::value ? 0 : 1 + list_index<leaf_list<Rest...>, Leaf>::value;
-};
-
-template <class Leaf>
-struct is_pass_node : std::false_type {};
-template <int Number, class E>
-struct is_pass_node<once_value<Number, E>> : std::true_type {};
-template <bool Mean, int Number, class E>
-struct is_pass_node<row_total<Mean, Number, E>> : std::true_type {};
-
-template <class Found, class Leaves>
-struct pass_nodes;
-template <class... Found>
-struct pass_nodes<leaf_list<Found...>, leaf_list<>> {
-  using type = leaf_list<Found...>;
-};
-template <bool IsNode, class Found, class Leaf>
-struct with_pass_node {
-  using type = Found;
-};
-template <class... Found, class Leaf>
-struct with_pass_node<true, leaf_list<Found...>, Leaf> {
-  using below = leaf_list<Found...>;
-  static constexpr bool is_new =
-      list_index<below, Leaf>::value == static_cast<int>(sizeof...(Found));
-  using type = std::conditional_t<is_new, leaf_list<Found..., Leaf>, below>;
-};
-template <class Leaf, bool IsNode = is_pass_node<Leaf>::value>
-struct leaves_below {
-  using type = leaf_list<>;
-};
-template <class Leaf>
-struct leaves_below<Leaf, true> {
-  using type = leaves_of<decltype(Leaf::expression)>;
-};
-template <class Found, class Leaf, class... Rest>
-struct pass_nodes<Found, leaf_list<Leaf, Rest...>> {
-  using below = typename pass_nodes<Found, typename leaves_below<Leaf>::type>::type;
+template <class List, pass_value What, int Number, class E>
+struct with_node<List, pass_node<What, Number, E>> {
+  using node = leaf_list<pass_node<What, Number, E>>;
+  using below = typename pass_nodes<List, leaves_of<E>>::type;
+  using longer = typename joined_leaves<below, node>::type;
   using type =
-      typename pass_nodes<typename with_pass_node<is_pass_node<Leaf>::value, below, Leaf>::type,
-                          leaf_list<Rest...>>::type;
+      std::conditional_t<node_index<below, pass_node<What, Number, E>> == node_index<below, void>,
+                         longer, below>;
 };
+template <class List, class Leaf, class... Rest>
+struct pass_nodes<List, leaf_list<Leaf, Rest...>>
+    : pass_nodes<typename with_node<List, Leaf>::type, leaf_list<Rest...>> {};
 template <class E>
 using pass_nodes_of = typename pass_nodes<leaf_list<>, leaves_of<E>>::type;
 
@@ -195,8 +153,8 @@ struct pass_node_finder<leaf_list<Node...>> {
 
   template <class Leaf>
   void operator()(Leaf const& leaf) {
-    if constexpr (is_pass_node<Leaf>::value) {
-      constexpr auto index = static_cast<std::size_t>(list_index<leaf_list<Node...>, Leaf>::value);
+    if constexpr (is_pass_node<Leaf>) {
+      constexpr auto index = static_cast<std::size_t>(node_index<leaf_list<Node...>, Leaf>);
       auto const*& seen = at<index>(first);
       if (seen == nullptr) seen = &leaf;
       are_one = are_one && same_expression<Leaf>::test(*seen, leaf);
@@ -275,8 +233,8 @@ struct to_pass_leaf {
   }
   template <class Leaf>
   auto operator()(Leaf const& leaf) const {
-    if constexpr (is_pass_node<Leaf>::value) {
-      return node_leaf<typename Leaf::value_of, list_index<Nodes, Leaf>::value, Leaf::is_total>{};
+    if constexpr (is_pass_node<Leaf>) {
+      return node_leaf<typename Leaf::value_of, node_index<Nodes, Leaf>, Leaf::is_total>{};
     } else {
       return phased_leaf<Leaf, false>{leaf};
     }

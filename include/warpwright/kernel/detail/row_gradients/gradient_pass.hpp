@@ -18,6 +18,21 @@ enum class pass_goal : unsigned char { other, output, column, whole, total };
 
 // ---- Parts: each goal of a pass, and each of its nodes ----
 
+// What is stored.
+template <class T, class E, class Nodes>
+struct output_part : fused_part<T, pass_expression<E, Nodes>> {
+  static constexpr pass_goal goal = pass_goal::output;
+  using state = no_registers;
+  static output_part make(assignment<T, E> const& a) {
+    return {{a.data, traversal<E>::replace(a.expression, to_pass_leaf<Nodes>{})}};
+  }
+  template <int V>
+  void describe(operand*& next) const {
+    *next++ = describe_array<T, V>(access_pattern::elements, this->data, 0);
+    this->expression.template describe<V>(next);
+  }
+};
+
 // What is reduced, of each column or of all elements.
 template <pass_goal Goal, bool Adds, class T, class K, class E, class Nodes>
 struct reduced_part {
@@ -28,6 +43,8 @@ struct reduced_part {
   static constexpr int loaded_bytes = kernel_expression::loaded_bytes;
   template <int V>
   using registers = typename kernel_expression::template registers<V>;
+  template <int V>
+  using results = no_registers;
   using value = value_t<E>;
   using state = typename K::template state<value>;
 
@@ -35,6 +52,15 @@ struct reduced_part {
   K kind;
   kernel_expression expression;
 
+  template <class A>
+  static reduced_part make(A const& a) {
+    auto const expression = traversal<E>::replace(a.expression, to_pass_leaf<Nodes>{});
+    if constexpr (Goal == pass_goal::whole) {
+      return {a.data, a.kind, expression};
+    } else {
+      return {a.data, K{}, expression};
+    }
+  }
   template <int V, int First, class Place>
   WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Place const& i, std::uint64_t wide) const {
     expression.template load<V, First>(r, i, wide);
@@ -47,6 +73,9 @@ struct reduced_part {
   WARPWRIGHT_HOST_DEVICE state combine(state const& a, state const& b) const {
     return kind.template combine<value>(a, b);
   }
+  WARPWRIGHT_HOST_DEVICE state append(state const& a, value const& b, std::uint64_t i) const {
+    return combine(a, kind.template lift<value>(b, i));
+  }
   WARPWRIGHT_HOST_DEVICE void finish(state const& s, std::uint64_t count, std::uint64_t k) const {
     auto const result = kind.template finish<value>(s, count);
     if constexpr (Adds) {
@@ -57,49 +86,46 @@ struct reduced_part {
   }
 };
 
-// @tparam A  what was assigned
-template <class A, class Nodes>
-struct part_of_pass {
-  static constexpr pass_goal goal = pass_goal::other;
+// What was passed as a goal.
+template <class A>
+struct goal_of {
+  static_assert(warpwright::detail::always_false<A>,
+                "warpwright::ew::run_row_gradients: takes out(pointer, rows * cols) = expression, "
+                "to(pointer) = or += column_sum(expression), and to(pointer) = max(expression) of "
+                "all elements, as arguments, not in tie()");
 };
-template <class T, class E, class Nodes>
-struct part_of_pass<assignment<T, E>, Nodes> : fused_part<T, pass_expression<E, Nodes>> {
-  static constexpr pass_goal goal = pass_goal::output;
-  using state = no_registers;
-  static part_of_pass make(assignment<T, E> const& a) {
-    return {{a.data, traversal<E>::replace(a.expression, to_pass_leaf<Nodes>{})}};
-  }
-  template <int V>
-  void describe(operand*& next) const {
-    *next++ = describe_array<T, V>(access_pattern::elements, this->data, 0);
-    this->expression.template describe<V>(next);
-  }
+template <class T, class E>
+struct goal_of<assignment<T, E>> {
+  using expression = E;
+  static constexpr int outputs = 1;
+  template <class Nodes>
+  using part = output_part<T, E, Nodes>;
 };
-template <class T, class K, class E, class Nodes>
-struct part_of_pass<reduction_assignment<T, K, E>, Nodes>
-    : reduced_part<pass_goal::whole, false, T, K, E, Nodes> {
-  static part_of_pass make(reduction_assignment<T, K, E> const& a) {
-    return {{a.data, a.kind, traversal<E>::replace(a.expression, to_pass_leaf<Nodes>{})}};
-  }
+template <class T, class K, class E>
+struct goal_of<reduction_assignment<T, K, E>> {
+  using expression = E;
+  static constexpr int outputs = 0;
+  template <class Nodes>
+  using part = reduced_part<pass_goal::whole, false, T, K, E, Nodes>;
 };
-template <class T, class K, class E, class Nodes>
-struct part_of_pass<reduction_assignment<T, of_column<K>, E>, Nodes>
-    : reduced_part<pass_goal::column, false, T, K, E, Nodes> {
-  static part_of_pass make(reduction_assignment<T, of_column<K>, E> const& a) {
-    return {{a.data, K{}, traversal<E>::replace(a.expression, to_pass_leaf<Nodes>{})}};
-  }
+template <class T, class K, class E>
+struct goal_of<reduction_assignment<T, of_column<K>, E>> {
+  using expression = E;
+  static constexpr int outputs = 0;
+  template <class Nodes>
+  using part = reduced_part<pass_goal::column, false, T, K, E, Nodes>;
 };
-template <class T, class K, class E, class Nodes>
-struct part_of_pass<accumulation<T, K, E>, Nodes>
-    : reduced_part<pass_goal::column, true, T, K, E, Nodes> {
-  static part_of_pass make(accumulation<T, K, E> const& a) {
-    return {{a.data, K{}, traversal<E>::replace(a.expression, to_pass_leaf<Nodes>{})}};
-  }
+template <class T, class K, class E>
+struct goal_of<accumulation<T, K, E>> {
+  using expression = E;
+  static constexpr int outputs = 0;
+  template <class Nodes>
+  using part = reduced_part<pass_goal::column, true, T, K, E, Nodes>;
 };
 
 template <class Node, class Nodes>
 struct node_part {
-  using original = decltype(Node::expression);
+  using original = typename Node::expression_type;
   using kernel_expression = pass_expression<original, Nodes>;
   using state = typename Node::value_of;
   static constexpr pass_goal goal = Node::is_total ? pass_goal::total : pass_goal::other;
@@ -199,13 +225,14 @@ struct forget_values {
 
 // ---- The pass ----
 
-template <class Nodes, class Indices, class... A>
-struct gradient_pass;
-template <class... Node, std::size_t... Index, class... A>
-struct gradient_pass<leaf_list<Node...>, std::index_sequence<Index...>, A...> {
+template <class Nodes, class NodeIndices, class Indices, class... A>
+struct gradient_pass_of;
+template <class... Node, std::size_t... K, std::size_t... Index, class... A>
+struct gradient_pass_of<leaf_list<Node...>, std::index_sequence<K...>,
+                        std::index_sequence<Index...>, A...> {
   using nodes_list = leaf_list<Node...>;
   template <class X>
-  using part_t = part_of_pass<X, nodes_list>;
+  using part_t = typename goal_of<X>::template part<nodes_list>;
   template <class N>
   using node_t = node_part<N, nodes_list>;
   using outputs = group_t<pass_goal::output, part_t<A>...>;
@@ -226,8 +253,7 @@ struct gradient_pass<leaf_list<Node...>, std::index_sequence<Index...>, A...> {
   static_assert(operands <= 64 && sizeof(column_states) <= 32 && sizeof(whole_states) <= 64,
                 "warpwright::ew::run_row_gradients: more than 64 arrays, or too many reductions, "
                 "for one kernel; split the pass");
-  static constexpr int widest_bytes =
-      largest(decltype(Node::expression)::widest_bytes..., part_t<A>::widest_bytes...);
+  static constexpr int widest_bytes = largest(Node::widest_bytes..., part_t<A>::widest_bytes...);
   static constexpr int loaded_bytes =
       (0 + ... + node_t<Node>::loaded_bytes) + (0 + ... + part_t<A>::loaded_bytes);
   static constexpr int vector = vector_elements(widest_bytes);
@@ -245,26 +271,28 @@ struct gradient_pass<leaf_list<Node...>, std::index_sequence<Index...>, A...> {
 
   pack<node_t<Node>...> nodes;
   pack<part_t<A>...> parts;
-  row_width<float> width;
-  row_width<double> wide_width;
+  pack<row_width<float>, row_width<double>> width;
 
   template <int V, class Place>
   WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Place const& i, std::uint64_t wide) const {
-    load_nodes<V>(r, i, wide, std::index_sequence_for<Node...>{});
+    (at<K>(nodes).expression.template load<V, node_offsets::of(K)>(at<K>(r.nodes), i, wide), ...);
     (at<Index>(parts).template load<V, node_offsets::of(node_count + Index)>(at<Index>(r.parts), i,
                                                                              wide),
      ...);
   }
   template <int V>
   WARPWRIGHT_HOST_DEVICE void forget(registers<V>& r) const {
-    forget_nodes<V>(r, std::index_sequence_for<Node...>{});
+    forget_values const f{};
+    (traversal<typename node_t<Node>::kernel_expression>::visit(at<K>(nodes).expression, f,
+                                                                at<K>(r.nodes)),
+     ...);
   }
   // Adds what V elements from i on add to the totals of their row.
   template <int V>
   WARPWRIGHT_HOST_DEVICE void add_totals(total_values& sum, registers<V> const& r,
                                          std::uint64_t i) const {
     values<V> x WARPWRIGHT_ZERO_ON_HOST;
-    evaluate<false, V>(x, r, i, std::index_sequence_for<Node...>{});
+    (evaluate<false, V, K, node_t<Node>>(x, r, i), ...);
     totals::each([&](auto place, auto index) {
       using part = nth_t<index.value, node_t<Node>...>;
       using real = typename part::state;
@@ -289,11 +317,12 @@ struct gradient_pass<leaf_list<Node...>, std::index_sequence<Index...>, A...> {
     values<V> x WARPWRIGHT_ZERO_ON_HOST;
     totals::each([&](auto place, auto index) {
       auto const total = at<place.value>(sum);
-      bool constexpr mean = nth_t<index.value, node_t<Node>...>::is_mean;
-      at<index.value>(x).of[0] = mean ? divide_by_cols(total) : total;
+      constexpr std::size_t wide_width = std::is_same<decltype(total), double const>::value ? 1 : 0;
+      constexpr bool mean = nth_t<index.value, node_t<Node>...>::is_mean;
+      at<index.value>(x).of[0] = mean ? at<wide_width>(width).divide_by_cols(total) : total;
     });
-    evaluate<true, V>(x, r, i, std::index_sequence_for<Node...>{});
-    pack<results_of<V, part_t<A>>...> results{};
+    (evaluate<true, V, K, node_t<Node>>(x, r, i), ...);
+    pack<typename part_t<A>::template results<V>...> results{};
     outputs::each([&](auto, auto index) {
       auto own = at<index.value>(r.parts);
       fill(at<index.value>(parts).expression, own, x);
@@ -303,81 +332,38 @@ struct gradient_pass<leaf_list<Node...>, std::index_sequence<Index...>, A...> {
       constexpr int first = node_offsets::of(node_count + index.value);
       at<index.value>(parts).template store<V, first>(at<index.value>(results), i.index, wide);
     });
-    columns::each([&](auto place, auto index) {
+    auto const reduce = [&](auto index, auto const& append) {
       auto const& part = at<index.value>(parts);
-      using value = typename std::decay_t<decltype(part)>::value;
-      c_array<value, V> y;
+      c_array<typename std::decay_t<decltype(part)>::value, V> y;
       compute<V>(y, part.expression, at<index.value>(r.parts), x, i);
       WARPWRIGHT_UNROLL
-      for (int j = 0; j < V; ++j) {
+      for (unsigned j = 0; j < V; ++j) append(part, y[j], j);
+    };
+    columns::each([&](auto place, auto index) {
+      reduce(index, [&](auto const& part, auto const& y, unsigned j) {
         auto& state = at<place.value>(of_columns[j]);
-        state = part.combine(state, part.kind.template lift<value>(y[j], i.row));
-      }
+        state = part.append(state, y, i.row);
+      });
     });
     wholes::each([&](auto place, auto index) {
-      auto const& part = at<index.value>(parts);
-      using value = typename std::decay_t<decltype(part)>::value;
-      c_array<value, V> y;
-      compute<V>(y, part.expression, at<index.value>(r.parts), x, i);
-      WARPWRIGHT_UNROLL
-      for (int j = 0; j < V; ++j) {
+      reduce(index, [&](auto const& part, auto const& y, unsigned j) {
         auto& state = at<place.value>(of_all);
-        auto const k = i.index + static_cast<unsigned>(j);
-        state = part.combine(state, part.kind.template lift<value>(y[j], k));
-      }
+        state = part.append(state, y, i.index + j);
+      });
     });
   }
   // @param first  of each node one that stands for all
-  static pack<node_t<Node>...> make_nodes(pack<Node const*...> const& first) {
-    return nodes_from(first, std::index_sequence_for<Node...>{});
+  static pack<node_t<Node>...> make_nodes([[maybe_unused]] pack<Node const*...> const& first) {
+    return {{{traversal<typename Node::expression_type>::replace(at<K>(first)->expression,
+                                                                 to_pass_leaf<nodes_list>{})}}...};
   }
   // The operands in the order of their bits in gradient_partition::wide.
   void describe(operand* next) const {
-    describe_nodes(next, std::index_sequence_for<Node...>{});
+    (at<K>(nodes).expression.template describe<vector>(next), ...);
     (at<Index>(parts).template describe<vector>(next), ...);
   }
 
  private:
-  template <int V, class Part, bool IsOutput = Part::goal == pass_goal::output>
-  struct results_if {
-    using type = no_registers;
-  };
-  template <int V, class Part>
-  struct results_if<V, Part, true> {
-    using type = typename Part::template results<V>;
-  };
-  template <int V, class Part>
-  using results_of = typename results_if<V, Part>::type;
-
-  WARPWRIGHT_HOST_DEVICE float divide_by_cols(float total) const {
-    return width.divide_by_cols(total);
-  }
-  WARPWRIGHT_HOST_DEVICE double divide_by_cols(double total) const {
-    return wide_width.divide_by_cols(total);
-  }
-  template <int V, class Place, std::size_t... K>
-  WARPWRIGHT_HOST_DEVICE void load_nodes(registers<V>& r, Place const& i,
-                                         [[maybe_unused]] std::uint64_t wide,
-                                         std::index_sequence<K...>) const {
-    (at<K>(nodes).expression.template load<V, node_offsets::of(K)>(at<K>(r.nodes), i, wide), ...);
-  }
-  template <std::size_t... K>
-  static pack<node_t<Node>...> nodes_from([[maybe_unused]] pack<Node const*...> const& first,
-                                          std::index_sequence<K...>) {
-    return {{{traversal<decltype(Node::expression)>::replace(at<K>(first)->expression,
-                                                             to_pass_leaf<nodes_list>{})}}...};
-  }
-  template <int V, std::size_t... K>
-  WARPWRIGHT_HOST_DEVICE void forget_nodes(registers<V>& r, std::index_sequence<K...>) const {
-    forget_values const f{};
-    (traversal<typename node_t<Node>::kernel_expression>::visit(at<K>(nodes).expression, f,
-                                                                at<K>(r.nodes)),
-     ...);
-  }
-  template <std::size_t... K>
-  void describe_nodes(operand*& next, std::index_sequence<K...>) const {
-    (at<K>(nodes).expression.template describe<vector>(next), ...);
-  }
   template <class E, class Registers, class Values>
   WARPWRIGHT_HOST_DEVICE static void fill(E const& expression, Registers& r, Values const& x) {
     node_fill<Values> const with{x};
@@ -393,21 +379,26 @@ struct gradient_pass<leaf_list<Node...>, std::index_sequence<Index...>, A...> {
       y[j] = convert<Y>(expression.template value<void, V>(own, j, i + static_cast<unsigned>(j)));
     }
   }
-  // The values of once(), those of sums of rows only where these are known.
-  template <bool AfterTotals, int V, std::size_t... K>
-  WARPWRIGHT_HOST_DEVICE void evaluate(values<V>& x, registers<V> const& r,
-                                       [[maybe_unused]] std::uint64_t i,
-                                       std::index_sequence<K...>) const {
-    (evaluate_node<AfterTotals, V, K, node_t<Node>>(x, r, i), ...);
-  }
-  template <bool AfterTotals, int V, std::size_t K, class Part>
-  WARPWRIGHT_HOST_DEVICE void evaluate_node(values<V>& x, registers<V> const& r,
-                                            std::uint64_t i) const {
+  // The value of once(), of an expression with a sum of the row only where that is known.
+  template <bool AfterTotals, int V, std::size_t N, class Part>
+  WARPWRIGHT_HOST_DEVICE void evaluate(values<V>& x, registers<V> const& r, std::uint64_t i) const {
     if constexpr (!Part::is_total && (AfterTotals || !Part::needs_totals)) {
-      compute<V>(at<K>(x).of, at<K>(nodes).expression, at<K>(r.nodes), x, i);
+      compute<V>(at<N>(x).of, at<N>(nodes).expression, at<N>(r.nodes), x, i);
     }
   }
 };
+
+template <class... A>
+struct gradient_pass_for {
+  using leaves = typename joined_leaves<leaves_of<typename goal_of<A>::expression>...>::type;
+  using nodes = typename pass_nodes<leaf_list<>, leaves>::type;
+  template <class... Node>
+  static std::index_sequence_for<Node...> indices(leaf_list<Node...>);
+  using type =
+      gradient_pass_of<nodes, decltype(indices(nodes{})), std::index_sequence_for<A...>, A...>;
+};
+template <class... A>
+using gradient_pass = typename gradient_pass_for<A...>::type;
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 }  // namespace ew::detail
