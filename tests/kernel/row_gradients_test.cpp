@@ -185,6 +185,8 @@ TEST_CASE("layer norm's gradients: few rows and more than there are blocks") {
     check_layer_norm<float>(rows, 7, 0, rows);
   }
   check_layer_norm<float>(1100, 192, 0, 1);
+  check_layer_norm<float>(1300, 384, 0, 5);  // blocks of five rows, and of three
+  check_layer_norm<float>(900, 640, 0, 6);
   check_layer_norm<float>(600, 1024, 0, 2);
   check_layer_norm<float>(300, 4096, 0, 3);
   check_layer_norm<float>(300, 4200, 0, 4);

@@ -219,8 +219,7 @@ template <class Dy, class Y, class = detail::if_operands<Dy, Y>>
 template <class... Goal>
 [[nodiscard]] std::size_t row_gradients_workspace_bytes(matrix_shape const& shape, Goal const&...) {
   using pass = detail::gradient_pass<Goal...>;
-  return detail::workspace_head_bytes +
-         detail::partial_results<pass>::bytes(detail::plan_pass<pass>(shape));
+  return detail::workspace_head_bytes + detail::partial_bytes<pass>(shape);
 }
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {

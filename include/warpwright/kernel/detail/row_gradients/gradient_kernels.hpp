@@ -36,10 +36,11 @@ struct partial_results {
   }
 };
 
-/// @tparam V  elements a vector: Pass::vector, or 1 where rows are no whole number of vectors
+/// @tparam V  elements a vector: Pass::vector, or 1
 template <class Pass, int V, bool Streamed>
 struct gradient_kernel
-    : warpwright::detail::kernel_base<Streamed ? gradient_block_threads : Pass::max_threads> {
+    : warpwright::detail::kernel_base<Streamed ? gradient_block_threads : Pass::max_threads,
+                                      Streamed ? 1 : 0> {
   static constexpr int vectors =
       V == Pass::vector ? Pass::vectors
                         : static_cast<int>(max_single_elements(Pass::vectors * Pass::vector));
@@ -85,7 +86,7 @@ struct gradient_kernel
       if constexpr (!Streamed) {
         clear(states[t]);
         each_vector(t, first_vector, [&](unsigned u, unsigned v) {
-          pass.template load<V>(next[t].of[u], steady_place{v * V}, wide());
+          pass.template load<V>(next[t].of[u], steady_place{v * V});
         });
         load_row(next[t], first_row + partition.row_of_thread(t), t, first_vector);
       }
@@ -100,9 +101,7 @@ struct gradient_kernel
           });
         } else {
           kept[t] = next[t];
-          if (row < partition.rows && step < partition.rows - row) {
-            load_row(next[t], row + step, t, first_vector);
-          }
+          load_row(next[t], row + step, t, first_vector);
           if (Pass::has_totals && row < partition.rows) {
             each_vector(t, first_vector, [&](unsigned u, unsigned v) {
               pass.template add_totals<V>(total[t], kept[t].of[u], place(row, v).index);
@@ -127,8 +126,8 @@ struct gradient_kernel
         } else {
           each_vector(t, first_vector, [&](unsigned u, unsigned v) {
             if constexpr (Pass::has_totals) pass.template forget<V>(kept[t].of[u]);
-            pass.template finish<V>(kept[t].of[u], total[t], place(row, v), wide(),
-                                    states[t].of + u * V, whole[t]);
+            pass.template finish<V>(kept[t].of[u], total[t], place(row, v), states[t].of + u * V,
+                                    whole[t]);
           });
         }
       });
@@ -149,9 +148,6 @@ struct gradient_kernel
   }
 
  private:
-  WARPWRIGHT_HOST_DEVICE std::uint64_t wide() const {
-    return V == 1 ? all_wide_bits : partition.wide;
-  }
   WARPWRIGHT_HOST_DEVICE matrix_index place(std::uint64_t row, unsigned v) const {
     unsigned const column = v * V;
     return {row * partition.cols + column, row, column};
@@ -175,9 +171,8 @@ struct gradient_kernel
   WARPWRIGHT_HOST_DEVICE void load_row(kept_row& to, std::uint64_t row, unsigned t,
                                        unsigned first) const {
     if (row >= partition.rows) return;
-    each_vector(t, first, [&](unsigned u, unsigned v) {
-      pass.template load<V>(to.of[u], place(row, v), wide());
-    });
+    each_vector(t, first,
+                [&](unsigned u, unsigned v) { pass.template load<V>(to.of[u], place(row, v)); });
   }
 
   // ---- A row that is too long for registers ----
@@ -188,8 +183,8 @@ struct gradient_kernel
     for (unsigned first = 0; first < partition.vectors; first += vectors * partition.threads) {
       kept_row r WARPWRIGHT_ZERO_ON_HOST;
       each_vector(t, first, [&](unsigned u, unsigned v) {
-        pass.template load<V>(r.of[u], steady_place{v * V}, wide());
-        pass.template load<V>(r.of[u], place(row, v), wide());
+        pass.template load<V>(r.of[u], steady_place{v * V});
+        pass.template load<V>(r.of[u], place(row, v));
       });
       each_vector(t, first, [&](unsigned u, unsigned v) { f(r.of[u], v); });
     }
@@ -207,7 +202,7 @@ struct gradient_kernel
         states[j] = partial.of_columns[at + std::uint64_t{j} * partition.threads];
       }
     }
-    pass.template finish<V>(r, total, i, wide(), states, whole);
+    pass.template finish<V>(r, total, i, states, whole);
     WARPWRIGHT_UNROLL
     for (unsigned j = 0; j < V && Pass::has_columns; ++j) {
       partial.of_columns[at + std::uint64_t{j} * partition.threads] = states[j];
@@ -247,7 +242,7 @@ struct gradient_kernel
         });
       }
       block.for_each_thread([&](unsigned t) {
-        if (t >= threads || first + slot / V * threads + t >= partition.vectors) return;
+        if (t >= threads) return;
         partial.of_columns[position(split, tile * (vectors * V) + slot, t)] = states[t].of[slot];
       });
     }
@@ -331,10 +326,18 @@ struct gradient_finish_kernel : warpwright::detail::kernel_base<gradient_finish_
 // ---- The host's part of a call ----
 
 template <class Pass>
-gradient_partition plan_pass(matrix_shape const& shape) {
+gradient_partition plan_pass(matrix_shape const& shape, bool vectorized) {
+  return plan_gradients(shape.rows, shape.cols, Pass::vector, Pass::vectors, vectorized,
+                        Pass::has_totals, Pass::max_threads);
+}
+// The workspace that suffices for any alignment of the operands, behind its head.
+template <class Pass>
+std::size_t partial_bytes(matrix_shape const& shape) {
   static_cast<void>(elements_in(shape));
-  return plan_gradients(shape.rows, shape.cols, Pass::vector, Pass::vectors, Pass::has_totals,
-                        Pass::max_threads);
+  std::size_t const single = partial_results<Pass>::bytes(plan_pass<Pass>(shape, false));
+  if (shape.cols % Pass::vector != 0) return single;
+  std::size_t const wide = partial_results<Pass>::bytes(plan_pass<Pass>(shape, true));
+  return wide > single ? wide : single;
 }
 
 // Checks, plans, and runs the kernels, on a stream or on the calling thread.
@@ -389,7 +392,6 @@ void run_gradients(Where const& execute, void* workspace, std::size_t bytes,
         shape.where);
   }
 
-  gradient_partition p = plan_pass<pass>(shape);
   auto const cols = static_cast<double>(shape.cols);
   auto const width = static_cast<float>(shape.cols);
   pass const whole{pass::make_nodes(finder.first),
@@ -397,7 +399,10 @@ void run_gradients(Where const& execute, void* workspace, std::size_t bytes,
                    {{row_width<float>{width, 1 / width}}, {row_width<double>{cols, 1 / cols}}}};
   operand of_kernel[pass::operands];
   whole.describe(of_kernel);
-  p.wide = wide_operands(of_kernel, pass::operands, 0, pass::vector);
+  bool const vectorized =
+      shape.cols % pass::vector == 0 &&
+      wide_operands(of_kernel, pass::operands, 0, pass::vector) == bits_of_operands(pass::operands);
+  gradient_partition const p = plan_pass<pass>(shape, vectorized);
   auto const partial = partial_results<pass>::in(workspace, p);
   char const* const name = "warpwright::ew::run_row_gradients";
   auto const run = [&](auto streamed) {

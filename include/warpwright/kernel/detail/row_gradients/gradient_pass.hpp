@@ -274,7 +274,8 @@ struct gradient_pass_of<leaf_list<Node...>, std::index_sequence<K...>,
   pack<row_width<float>, row_width<double>> width;
 
   template <int V, class Place>
-  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Place const& i, std::uint64_t wide) const {
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Place const& i) const {
+    constexpr std::uint64_t wide = all_wide_bits;
     (at<K>(nodes).expression.template load<V, node_offsets::of(K)>(at<K>(r.nodes), i, wide), ...);
     (at<Index>(parts).template load<V, node_offsets::of(node_count + Index)>(at<Index>(r.parts), i,
                                                                              wide),
@@ -312,8 +313,8 @@ struct gradient_pass_of<leaf_list<Node...>, std::index_sequence<K...>,
   // Stores the outputs of V elements, and adds the elements to the states of their columns.
   template <int V>
   WARPWRIGHT_HOST_DEVICE void finish(registers<V> const& r, total_values const& sum,
-                                     matrix_index const& i, std::uint64_t wide,
-                                     column_states* of_columns, whole_states& of_all) const {
+                                     matrix_index const& i, column_states* of_columns,
+                                     whole_states& of_all) const {
     values<V> x WARPWRIGHT_ZERO_ON_HOST;
     totals::each([&](auto place, auto index) {
       auto const total = at<place.value>(sum);
@@ -330,7 +331,8 @@ struct gradient_pass_of<leaf_list<Node...>, std::index_sequence<K...>,
     });
     outputs::each([&](auto, auto index) {
       constexpr int first = node_offsets::of(node_count + index.value);
-      at<index.value>(parts).template store<V, first>(at<index.value>(results), i.index, wide);
+      at<index.value>(parts).template store<V, first>(at<index.value>(results), i.index,
+                                                      all_wide_bits);
     });
     auto const reduce = [&](auto index, auto const& append) {
       auto const& part = at<index.value>(parts);
@@ -357,7 +359,7 @@ struct gradient_pass_of<leaf_list<Node...>, std::index_sequence<K...>,
     return {{{traversal<typename Node::expression_type>::replace(at<K>(first)->expression,
                                                                  to_pass_leaf<nodes_list>{})}}...};
   }
-  // The operands in the order of their bits in gradient_partition::wide.
+  // The operands in the order of their bits in wide_operands().
   void describe(operand* next) const {
     (at<K>(nodes).expression.template describe<vector>(next), ...);
     (at<Index>(parts).template describe<vector>(next), ...);

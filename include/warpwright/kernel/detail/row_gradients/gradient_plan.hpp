@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How run_row_gradients() divides a matrix: decided on the host from sizes and types alone, so that
-// sums are added in the same order on every device. Needs no GPU.
+// How run_row_gradients() divides a matrix: decided on the host from sizes, types and alignments,
+// so that sums are added in the same order on every device. Needs no GPU.
 #pragma once
 
 #include <warpwright/kernel/detail/plan/matrix_shape.hpp>
@@ -40,7 +40,6 @@ constexpr unsigned max_single_elements(unsigned elements) { return elements < 4 
 struct gradient_partition {
   std::uint64_t rows = 0;
   std::uint64_t cols = 0;
-  std::uint64_t wide = 0;   ///< bit k: operand k is moved by vector accesses
   unsigned vectors = 0;     ///< of a row
   unsigned threads = 0;     ///< of a row: 1, 2, 4, 8, 16 or a multiple of 32
   unsigned reciprocal = 0;  ///< 2^20 / threads, rounded up
@@ -49,7 +48,7 @@ struct gradient_partition {
   unsigned tiles = 1;
   unsigned splits = 0;      ///< blocks a tile
   unsigned positions = 0;   ///< partial sums of a block row: a column each, or none
-  bool vectorized = false;  ///< a row is a whole number of vectors
+  bool vectorized = false;  ///< all is moved by vectors, else element by element
   bool streamed = false;    ///< rows are too long for registers
 
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE unsigned row_of_thread(unsigned t) const {
@@ -65,16 +64,17 @@ struct gradient_partition {
 
 /// @param vector       elements a vector, a power of two
 /// @param per_thread   vectors that a thread keeps of a row
+/// @param vectorized   whether rows are whole numbers of vectors, and all arrays aligned to them
 /// @param whole_rows   whether a block must see whole rows, as their sums need it
 /// @param max_threads  of a block
 constexpr gradient_partition plan_gradients(std::uint64_t rows, std::uint64_t cols, unsigned vector,
-                                            unsigned per_thread, bool whole_rows,
+                                            unsigned per_thread, bool vectorized, bool whole_rows,
                                             unsigned max_threads) {
   gradient_partition p;
   p.rows = rows;
   p.cols = cols;
   if (cols == 0) return p;
-  p.vectorized = cols % vector == 0;
+  p.vectorized = vectorized;
   unsigned const v = p.vectorized ? vector : 1U;
   unsigned const kept = p.vectorized ? per_thread : max_single_elements(per_thread * vector);
   p.vectors = static_cast<unsigned>(cols / v);
