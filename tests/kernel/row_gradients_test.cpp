@@ -51,7 +51,10 @@ double unit_of() {
 struct expected {
   std::vector<double> value, magnitude;
   explicit expected(std::size_t size) : value(size), magnitude(size) {}
-  void add(std::size_t k, double v) { value[k] += v, magnitude[k] += std::fabs(v); }
+  void add(std::size_t k, double v) {
+    value[k] += v;
+    magnitude[k] += std::fabs(v);
+  }
 };
 // @tparam R  the type of computation
 // @param additions  roundings that the result may have
@@ -159,7 +162,6 @@ constexpr std::size_t lengths[] = {1,    2,    3,    4,    8,    12,   31,   32,
                                    2048, 4096, 4097, 4100, 8192, 8200, 9001};
 
 struct gelu_slope {
-  static constexpr char const* name = "gelu_slope";
   template <class R>
   WARPWRIGHT_HOST_DEVICE R operator()(R x) const {
     return x < R{0} ? R{0.25} : R{1} + x;

@@ -335,7 +335,7 @@ template <class Pass>
 std::size_t partial_bytes(matrix_shape const& shape) {
   static_cast<void>(elements_in(shape));
   std::size_t const single = partial_results<Pass>::bytes(plan_pass<Pass>(shape, false));
-  if (shape.cols % Pass::vector != 0) return single;
+  if (shape.cols % static_cast<unsigned>(Pass::vector) != 0) return single;
   std::size_t const wide = partial_results<Pass>::bytes(plan_pass<Pass>(shape, true));
   return wide > single ? wide : single;
 }
@@ -355,9 +355,9 @@ void run_gradients(Where const& execute, void* workspace, std::size_t bytes,
   static_assert(arrays <= 64,
                 "warpwright::ew::run_row_gradients: more than 64 arrays in one pass; split it");
 
-  operand operands[arrays];
+  c_array<operand, arrays> operands;
   c_array<int, outputs> counts;
-  c_array<memory_range, results + 1> ranges;
+  c_array<memory_range, results + 1> ranges = {};
   operand* next = operands;
   int output = 0, result = 0;
   auto const describe_output = [&](auto const& each) {
@@ -397,10 +397,10 @@ void run_gradients(Where const& execute, void* workspace, std::size_t bytes,
   pass const whole{pass::make_nodes(finder.first),
                    {{pass::template part_t<A>::make(a)}...},
                    {{row_width<float>{width, 1 / width}}, {row_width<double>{cols, 1 / cols}}}};
-  operand of_kernel[pass::operands];
+  c_array<operand, pass::operands> of_kernel;
   whole.describe(of_kernel);
   bool const vectorized =
-      shape.cols % pass::vector == 0 &&
+      shape.cols % static_cast<unsigned>(pass::vector) == 0 &&
       wide_operands(of_kernel, pass::operands, 0, pass::vector) == bits_of_operands(pass::operands);
   gradient_partition const p = plan_pass<pass>(shape, vectorized);
   auto const partial = partial_results<pass>::in(workspace, p);

@@ -156,7 +156,7 @@ template <class Places, class Indices, class... Part>
 struct part_group;
 template <std::size_t... Place, std::size_t... Index, class... Part>
 struct part_group<std::index_sequence<Place...>, std::index_sequence<Index...>, Part...> {
-  static constexpr std::size_t count = sizeof...(Index);
+  static constexpr std::size_t size = sizeof...(Index);
   using parts = pack<Part...>;
   using states = pack<typename nth_t<Index, Part...>::state...>;
 
@@ -242,9 +242,9 @@ struct gradient_pass_of<leaf_list<Node...>, std::index_sequence<K...>,
   using column_states = typename columns::states;
   using whole_states = typename wholes::states;
   using total_values = typename totals::states;
-  static constexpr bool has_totals = totals::count != 0;
-  static constexpr bool has_columns = columns::count != 0;
-  static constexpr bool has_wholes = wholes::count != 0;
+  static constexpr bool has_totals = totals::size != 0;
+  static constexpr bool has_columns = columns::size != 0;
+  static constexpr bool has_wholes = wholes::size != 0;
 
   using node_offsets = operand_offsets<node_t<Node>::operands..., part_t<A>::operands...>;
   static constexpr std::size_t node_count = sizeof...(Node);
