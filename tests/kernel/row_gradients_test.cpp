@@ -5,7 +5,9 @@
 // types and alignments of every plan; and what is refused.
 #include <warpwright/kernel.hpp>
 #include <warpwright/kernel/describe.hpp>
+#include <warpwright/kernel/random.hpp>
 #include <warpwright/kernel/row_gradients.hpp>
+#include <warpwright/kernel/views.hpp>
 
 #include <warpwright/graph.hpp>
 #include <warpwright/memory/pool.hpp>
@@ -350,6 +352,27 @@ TEST_CASE("a pass without sums of rows: a bias gradient, the extremes of columns
       CHECK(all[0] == std::fabs(got[top]));
       CHECK(where[0] == top);
     }
+  }
+}
+
+TEST_CASE("any operand: views, random numbers, scalars in device memory, the index") {
+  ww::stream s;
+  ww::memory_pool pool{ww::device_id{0}};
+  for (std::size_t const cols : {12U, 13U}) {
+    std::size_t const rows = 9, n = rows * cols;
+    guarded<float> const x{random_values<float>(n, cols)}, scale{std::vector<float>{3}};
+    guarded<float> const y{n}, plain{n}, sums{cols};
+    auto const transposed = ew::view(ew::array(x.data(), {cols, rows}).permuted({1, 0}));
+    auto const e = ew::where(ew::index() % 3 == 1, 0.0F, transposed) *
+                   ew::dropout(ew::in(x.data(), n), 0.5, ew::philox{7, 1}) *
+                   ew::device_scalar(scale.data());
+    ew::run_row_gradients(s, pool, {rows, cols}, ew::out(y.data(), n) = e,
+                          ew::to(sums.data()) = ew::column_sum(e));
+    ew::run(s, ew::out(plain.data(), n) = e);
+    CHECK(y.fetch(s) == plain.fetch(s));
+    expected sum{cols};
+    for (std::size_t i = 0; i < n; ++i) sum.add(i % cols, static_cast<double>(y[i]));
+    CHECK(wrong<float>(sums.fetch(s), sum, 60) == 0);
   }
 }
 

@@ -14,19 +14,19 @@
 //   ew::run_row_gradients(s, pool, {rows, cols}, ew::out(dz_out, n) = dz,
 //                         ew::to(dbias) += ew::column_sum(dz));
 //
-// Memory. A row is loaded once, up to 4,096 elements of two float arrays or 8,192 of two of 16
-// bits; a longer one twice where sums of rows are needed. Each block takes many rows, and keeps the
-// sums of its columns; a second kernel adds those of some 260 blocks.
+// Memory. A row is loaded once where a block's registers keep it: of two arrays up to 4,096 floats
+// or 8,192 16-bit floats. A longer one is loaded twice if there is a sum of it; its reductions of
+// columns are then carried in the workspace. Rows that are no whole number of 16 bytes and
+// misaligned arrays are moved element by element, all of a pass.
 //
-// Numbers. Sums of rows and of columns are added in double where the expression is double, in float
-// otherwise. Sums of columns are added row by row within a thread, then in trees: the error is
-// within (rows / 264 + 60) * 2^-24 times the sum of the absolute values where a row is longer than
-// 1,024 elements of 4 bytes, and less elsewhere. .in<double>() and .compensated() apply as in
-// reduce.hpp.
+// Numbers. Sums are added in double where the expression is double, in float otherwise. With u =
+// 2^-24, in double 2^-53, the error of a sum of a row is within (cols / 500 + 30) * u times the sum
+// of the absolute values, that of column_sum() within (rows / 130 + rows * cols / 135,000 + 60) *
+// u. .in<double>() and .compensated() apply to the latter.
 //
 // Results are the same bits in every run, on every GPU: the order of additions follows from rows,
-// cols and the types. The host computes in the same order; dx of the backward functions has the
-// same bits as on a GPU, sums differ where they are of products, as a GPU may round less often.
+// cols, the types, and whether arrays are aligned to 16 bytes. The host computes in the same order;
+// where an expression multiplies, a GPU may round less often.
 #pragma once
 
 #include <warpwright/kernel/detail/row_gradients/gradient_kernels.hpp>
