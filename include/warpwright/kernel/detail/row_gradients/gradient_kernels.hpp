@@ -30,6 +30,7 @@ struct partial_results {
     return column_bytes(p) + (Pass::has_wholes ? std::size_t{p.blocks()} * whole : 0);
   }
   static partial_results in(void* workspace, gradient_partition const& p) {
+    if (workspace == nullptr) return {nullptr, nullptr};
     auto* const memory = static_cast<unsigned char*>(workspace) + workspace_head_bytes;
     return {reinterpret_cast<typename Pass::column_states*>(memory),
             reinterpret_cast<typename Pass::whole_states*>(memory + column_bytes(p))};
