@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <exception>
 #include <fstream>
+#include <limits>
 #include <thread>
 
 namespace ww = warpwright;
@@ -69,6 +70,20 @@ void run(char const* path) {
   stream.synchronize();
   say("wrong, not synchronised:",
       ww::roofline(c, {2.0 * elements, 12.0 * elements}, enqueued.count()));
+
+  // By Amdahl's law, with measured parts: what the roof leaves for a program of two kernels.
+  double const program =
+      ww::measure(stream, [&] {
+        ww::check(cudaMemsetAsync(y.data(), 0, y.size_bytes(), stream.get()), "cudaMemsetAsync");
+        call();
+      }).summary.median_seconds;
+  double const part = seconds < program ? seconds : program;
+  double const most = right.fraction < 1.0 ? 1.0 / right.fraction : 1.0;
+  std::printf(
+      "y = 0, then y = a x + y:     %.0f of %.0f us are the second; at its roof %.3f, "
+      "without it %.3f times as fast\n",
+      1e6 * part, 1e6 * program, ww::amdahl(part, program, most),
+      ww::amdahl(part, program, std::numeric_limits<double>::infinity()));
 
   // A GPU on which one thread runs is "utilized" all the time.
   ww::monitor watch;

@@ -202,9 +202,19 @@ TEST_CASE("the constants are what the device reports") {
 TEST_CASE("products are found by name, and unknown ones refused with the list") {
   static_assert(ww::gpu_named("rtx4090").multiprocessors == 128, "");
   static_assert(&ww::gpu_named("h100-sxm") == &ww::gpus::h100_sxm, "");
-  CHECK_THROWS_WITH(ww::gpu_named("H100"),
-                    contains("there is no GPU 'H100' in the table, which has P4, V100 SXM2, T4"));
-  CHECK_THROWS_WITH(ww::gpu_named("H100"), contains("B200, RTX 5090; copy the nearest"));
+  static_assert(&ww::gpu_named("V100") == &ww::gpus::v100_sxm, "");
+  CHECK(&ww::gpu_named("NVIDIA GeForce RTX 4090") == &ww::gpus::rtx_4090);
+  for (char const* name : {"NVIDIA L4", "Tesla T4", "Orin", "a100 80gb", "NVIDIA A100-SXM4-40GB"}) {
+    CHECK_NOTHROW(ww::gpu_named(name));
+  }
+  CHECK(&ww::gpu_named("NVIDIA H100 80GB HBM3") == &ww::gpus::h100_sxm);
+  CHECK_THROWS_WITH(ww::gpu_named("NVIDIA H100"),
+                    contains("GPU 'H100' may be one of H100 PCIe, H100 SXM"));
+  for (char const* name :
+       {"", "NVIDIA", "80GB", "L4 S", "A100 80GB PCIe", "RTX 4090 D", "Tesla V100-SXM2-32GB"}) {
+    CHECK_THROWS_WITH(ww::gpu_named(name), contains("' in the table, which has P4, V100 SXM2, T4"));
+  }
+  CHECK_THROWS_WITH(ww::gpu_named("H800"), contains("B200, RTX 5090; copy the nearest"));
 }
 
 // As the data sheets have them.

@@ -190,15 +190,33 @@ TEST_CASE("rows that do not fit are refused") {
   s.synchronize();
 }
 
-TEST_CASE("rows are read by vectors only where every row begins at one") {
+TEST_CASE("rows of more than 2^31 elements are refused") {
+  ww::stream s;
+  float const* const none = nullptr;
+  std::size_t const cols = (std::size_t{1} << 31U) + 4;
+  float sum = 0;
+  CHECK_THAT(refusal([&] {
+               ew::reduce_rows(s, {1, cols}, ew::to(&sum) = ew::sum(ew::row(none, cols)));
+             }),
+             contains("more than 2^31"));
+}
+
+TEST_CASE("rows of odd lengths are read by vectors that lie alike in all of them") {
   ew::detail::operand all[2];
   all[0].kind = ew::detail::access_pattern::no_output;
   all[0].aligned_bytes = 1;
   all[1].element_bytes = 4;
   all[1].aligned_bytes = 16;
   all[1].address = 4096;
-  CHECK(ew::detail::partition_row(all, 2, 12, 4).all_wide);
-  CHECK(ew::detail::partition_row(all, 2, 10, 4).wide == 0);
+  auto const plan = [&](std::uint64_t cols) {
+    return ew::detail::plan_row_reductions(all, 2, 3, cols, 4, 4, 1).partition;
+  };
+  CHECK(plan(12).all_wide);
+  CHECK_FALSE(plan(12).ragged);
+  CHECK(plan(10).all_wide);
+  CHECK(plan(10).ragged);
+  CHECK(plan(10).span<4>(1).head == 2);
   all[1].address = 4100;
-  CHECK_FALSE(ew::detail::partition_row(all, 2, 12, 4).all_wide);
+  CHECK(plan(12).span<4>(0).head == 3);
+  CHECK(plan(0).rows == 3);
 }

@@ -15,6 +15,7 @@ using ew::detail::operand;
 using ew::detail::plan_rows;
 using ew::detail::row_plan;
 using ew::detail::row_strategy;
+using ew::detail::with_clusters;
 
 namespace {
 
@@ -201,6 +202,23 @@ TEST_CASE("a streamed row that has an SM to itself has twice as many threads") {
   CHECK(threads(14468, 32, 1024) == 1024);
   CHECK(threads(std::uint64_t{1} << 31U, 16, 1024) == 1024);
   CHECK(threads(28932, 16, 512) == 512);  // of doubles
+}
+
+TEST_CASE("a cluster computes a row where rows are few, or too long for a block") {
+  auto const plan = [](std::uint64_t rows, std::uint64_t cols, unsigned limit) {
+    return with_clusters(plan_of(rows, cols), cols / vector / 4, 16 * (cols / vector), 512, limit);
+  };
+  CHECK(plan(4, 128000, 8).partition.blocks == 8);
+  CHECK(plan(4, 128000, 8).partition.threads == 4096);
+  CHECK(plan(4, 128000, 8).threads == 512);
+  CHECK(plan(4, 128000, 8).blocks == 32);
+  CHECK(plan(4, 20000, 8).partition.blocks == 2);  // or threads would have less than one load
+  CHECK(plan(64, 128000, 8).partition.blocks == 4);
+  CHECK(plan(256, 65536, 8).partition.blocks == 1);
+  CHECK(plan(256, 131072, 8).partition.blocks == 8);
+  CHECK(plan(256, 131072, 8).threads == 256);
+  CHECK(plan(4, 8192, 8).partition.blocks == 1);  // kept in registers
+  CHECK(plan(4, 128000, 1).partition.threads == plan_of(4, 128000).partition.threads);
 }
 
 TEST_CASE("few short rows go to small blocks") {

@@ -82,6 +82,19 @@ TEST_CASE("a point under the roofs is put into words") {
   CHECK(has({300.0 * n, 12.0 * n}, 1.4e-3, "fewer operations or a narrower type help"));
   CHECK(has({300.0 * n, 12.0 * n}, 9e-3, "look for waits"));
   CHECK(has({1.0, 1.0}, 3e-6, "3.00 us where a launch takes 2.00 us: fuse it with others"));
+  CHECK(has({1.0, 1.0}, 1e-3, "1.00 ms where a launch takes 2.00 us: look for waits"));
+  CHECK(has({0.0, 4.0 * n, limit::fp32, limit::l2_read}, 1e-3, "(l2 read): look for waits"));
+  CHECK(ww::detail::value_text(limit::copy, 500.0).str() == "500.0 B/s");
+}
+
+TEST_CASE("arithmetic without bytes needs no ceiling of memory, and is drawn at the right edge") {
+  ww::device_ceilings c = h100();
+  c[limit::copy] = {};
+  CHECK_THROWS_WITH(ww::roofline(c, {6e10, 1.0}, 2e-3), contains("the ceiling 'copy'"));
+  ww::roofline_point const p = ww::roofline(c, {6e10, 0.0}, 2e-3);
+  CHECK(p.binds == limit::fp32);
+  CHECK(std::isinf(p.intensity));
+  CHECK(ww::to_svg(h100(), {{"pure", p}}).find("pure 50 %") != std::string::npos);
 }
 
 TEST_CASE("points that cannot be are refused") {
@@ -92,6 +105,8 @@ TEST_CASE("points that cannot be are refused") {
   CHECK_THROWS_WITH(ww::roofline(c, {1.0, 1.0, limit::copy}, 1.0), contains("'copy' is to be"));
   CHECK_THROWS_WITH(ww::roofline(c, {1.0, 1.0, limit::up}, 1.0), contains("'up' is to be"));
   CHECK_THROWS_WITH(ww::roofline(c, {1.0, 1.0, limit::fp32, limit::up}, 1.0), contains("'up'"));
+  CHECK_THROWS_WITH(ww::roofline(c, {1.0, 1.0, limit::fp32, limit(-1)}, 1.0), contains("memory"));
+  CHECK_NOTHROW(ww::roofline(c, {1.7e308, 1.7e308}, 1.0));
   CHECK_THROWS_WITH(ww::roofline(c, {1.0, 1.0, limit::fp64}, 1.0),
                     contains("the ceiling 'fp64' of H100 SXM was not measured"));
   CHECK_NOTHROW(ww::roofline(c, {0.0, 1.0, limit::fp64}, 1.0));
@@ -108,16 +123,24 @@ TEST_CASE("Amdahl's and Little's laws") {
 
 TEST_CASE("ceilings and points as text, JSON and SVG") {
   ww::device_ceilings c = h100();
-  c.peers.push_back({0, 1, {2e11, 2e11, 2e11, true}, true});
+  c.peers.push_back({0, 1, {2e11, 1.9e11, 2.1e11, true}, true});
+  c.peers.push_back({0, 2, {}, false});
   std::string const text = ww::to_text(c);
   INFO(text);
   CHECK(text.find("copy              3.000 TB/s   +-0.0 %  cudaMemcpyAsync") != std::string::npos);
   CHECK(text.find("fp64                       -            8 independent") != std::string::npos);
-  CHECK(text.find("to device 1       200.0 GB/s            cudaMemcpyPeerAsync, directly") !=
+  CHECK(text.find("to device 1       200.0 GB/s   +-5.0 %  cudaMemcpyPeerAsync, directly") !=
         std::string::npos);
+  CHECK(text.find("to device 2                -            cuda") != std::string::npos);
+  c[limit::up] = {1e10, std::nan(""), std::numeric_limits<double>::infinity(), true};
   std::string const json = ww::to_json(c);
   CHECK(json.find("\"fp64\":null") != std::string::npos);
   CHECK(json.find("\"copy\":{\"value\":3e+12,") != std::string::npos);
+  CHECK(json.find("\"up\":{\"value\":1e+10,\"low\":null,\"high\":null,") != std::string::npos);
+  CHECK(json.find("\"compute_capability\":\"9.0\",\"multiprocessors\":132,") != std::string::npos);
+  CHECK(json.find("\"peers\":[{\"from\":0,\"to\":1,\"direct\":true,\"value\":2e+11,\"low\":1.9e+11,"
+                  "\"high\":2.1e+11,\"converged\":true},{\"from\":0,\"to\":2,\"direct\":false,"
+                  "\"value\":null,") != std::string::npos);
   ww::named_point const point{"a<b & c", ww::roofline(c, {2.0 * n, 12.0 * n}, 1.2e-3)};
   std::string const svg = ww::to_svg(c, {point, {"none", {}}}, "<title>");
   CHECK(svg.find("a&lt;b &amp; c 89.5 %") != std::string::npos);
@@ -125,9 +148,16 @@ TEST_CASE("ceilings and points as text, JSON and SVG") {
   CHECK(svg.find("nan") == std::string::npos);
 }
 
+// As small as they may be: a GPU's L2 cache must not hold them.
+ww::ceiling_options smallest() {
+  ww::device_info const device = ww::get_device_info(ww::current_device());
+  std::size_t const mib = device.host_runtime ? 1 : (device.l2_bytes >> 18U) + 1;
+  return ww::ceiling_options{}.bytes(mib << 20U);
+}
+
 TEST_CASE("all ceilings of a device are measured") {
   ww::stream stream;
-  auto const options = ww::ceiling_options{}.bytes(std::size_t{4} << 20U).seconds_each(0.02);
+  auto const options = smallest().seconds_each(0.02);
   ww::device_ceilings const c = ww::measure_ceilings(stream, options);
   for (std::size_t i = 0; i < ww::limit_count; ++i) {
     INFO(ww::to_string(static_cast<limit>(i)));
@@ -144,10 +174,21 @@ TEST_CASE("all ceilings of a device are measured") {
   CHECK(c.date.size() == 20);
 }
 
+TEST_CASE("a default stream is measured, too") {
+  auto const options = smallest().seconds_each(0.002);
+  ww::stream_ref const stream = ww::stream_ref::legacy_default();
+  CHECK(ww::measure_ceilings(stream, options)[limit::graph_launch].value > 0.0);
+}
+
 TEST_CASE("wrong options and capturing streams are refused") {
   ww::stream stream;
-  CHECK_THROWS_WITH(ww::measure_ceilings(stream, ww::ceiling_options{}.bytes(1000)),
-                    contains("at least 1 MiB"));
+  ww::device_info const device = ww::get_device_info(ww::current_device());
+  CHECK_THROWS_WITH(
+      ww::measure_ceilings(stream, ww::ceiling_options{}.bytes(1000)),
+      contains(device.host_runtime ? "of 1000 B; give at least 1 MiB"
+                                   : "4 times the L2 cache of " + std::to_string(device.l2_bytes)));
+  CHECK_THROWS_AS(ww::measure_ceilings(stream, ww::ceiling_options{}.bytes(std::size_t{1} << 50U)),
+                  ww::out_of_memory);
   CHECK_THROWS_AS(ww::measure_ceilings(stream, ww::ceiling_options{}.seconds_each(0.0)),
                   std::invalid_argument);
   ww::check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeRelaxed), "begin");
@@ -160,14 +201,22 @@ TEST_CASE("wrong options and capturing streams are refused") {
 #if WARPWRIGHT_HOST_RUNTIME
 TEST_CASE("other devices are linked, and a failing call is reported without a leak") {
   ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_devices(2));
-  auto const options = ww::ceiling_options{}.bytes(std::size_t{1} << 20U).seconds_each(0.01);
+  auto const options = smallest().seconds_each(0.002);
   {
     ww::stream stream;
     ww::device_ceilings const c = ww::measure_ceilings(stream, options);
     REQUIRE(c.peers.size() == 1);
     CHECK(c.peers[0].to == 1);
+    CHECK(c.peers[0].direct);
+    CHECK(cudaDeviceDisablePeerAccess(1) == cudaErrorPeerAccessNotEnabled);  // as it was found
+    CHECK(cudaGetLastError() == cudaErrorPeerAccessNotEnabled);
+    CHECK(cudaDeviceEnablePeerAccess(1, 0) == cudaSuccess);
+    ww::stream const far{ww::device_id{1}};
+    ww::device_ceilings const of_far = ww::measure_ceilings(far, options);
+    CHECK(of_far.device.id == ww::device_id{1});
+    CHECK(ww::current_device() == ww::device_id{0});
+    CHECK(cudaDeviceDisablePeerAccess(1) == cudaSuccess);
     CHECK(c.peers[0].bytes_per_second.value > 0.0);
-    CHECK(c.peers[0].bytes_per_second.value != c[limit::copy].value);
     for (char const* call : {"cudaMalloc", "cudaMemcpyAsync", "cudaMallocHost",
                              "cudaMemcpyPeerAsync", "cudaGraphInstantiate"}) {
       INFO(call);
@@ -175,6 +224,17 @@ TEST_CASE("other devices are linked, and a failing call is reported without a le
           ww::testing::fault_plan{}.fail(call, 1, cudaErrorMemoryAllocation)};
       CHECK_THROWS(ww::measure_ceilings(stream, options));
     }
+    // Copies that still run when a call fails, and their memory goes.
+    for (std::uint64_t k = 1; k < 5000; k += 1 + k / 8) {
+      ww::testing::scoped_fault_plan const plan{
+          ww::testing::fault_plan{}
+              .fail("cudaEventRecord", k, cudaErrorUnknown)
+              .fail("cudaMemcpyPeerAsync", 1 + k % 3, cudaErrorUnknown)};
+      CHECK_THROWS_AS(ww::measure_ceilings(stream, options), ww::cuda_error);
+    }
+    ww::testing::scoped_fault_plan const none{
+        ww::testing::fault_plan{}.fail("cudaDeviceEnablePeerAccess", 1, cudaErrorNotSupported)};
+    CHECK_FALSE(ww::measure_ceilings(stream, options).peers.at(0).direct);
   }
   CHECK(ww::testing::leak_report().empty());
   ww::testing::reset_host_runtime();

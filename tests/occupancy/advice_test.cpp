@@ -7,6 +7,7 @@
 
 #include <warpwright/occupancy/ptxas.hpp>
 
+#include <algorithm>
 #include <random>
 
 namespace {
@@ -30,7 +31,8 @@ TEST_CASE("the cheapest change that helps is first, as code") {
         "__launch_bounds__(256, 8): registers 40 -> 32 gives 8 blocks instead of 6\n");
   CHECK(
       advice(kernel.registers(40).shared_bytes(40000)) ==
-      "kernel<<<blocks, 384>>>: threads of a block 256 -> 384 gives 48 warps instead of 40\n"
+      "kernel<<<blocks, 384>>>: threads of a block 256 -> 384 with the same "
+      "resources gives 48 warps instead of 40\n"
       "2112 B of shared memory fewer: shared memory 40000 -> 37888 gives 6 blocks instead of 5\n");
   CHECK(advice(kernel.threads(96).registers(168)) ==
         "__launch_bounds__(96, 5): registers 168 -> 128 gives 5 blocks instead of 4\n"
@@ -46,13 +48,16 @@ TEST_CASE("the cheapest change that helps is first, as code") {
 
 TEST_CASE("a kernel that cannot be launched is told how it can") {
   CHECK(advice(kernel.shared_bytes(60000).max_shared_bytes(49152)) ==
-        "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 60000 - "
-        "static_bytes): shared memory of a block at most 49152 -> 60000 gives 3 blocks\n");
+        "ww::allow_dynamic_shared_bytes(kernel, 60000 - static_bytes): shared memory of a block at "
+        "most 49152 -> 60000 gives 3 blocks\n");
   CHECK(advice(kernel.threads(1024).registers(65))
             .find("__launch_bounds__(1024): registers 65 -> 64 gives 1 block\n") !=
         std::string::npos);
   CHECK(advice(kernel.threads(1025)).find("kernel<<<blocks, ") == 0);
-  CHECK(advice(kernel.shared_bytes(300000)).empty());
+  CHECK(advice(kernel.threads(2147483647)).find("kernel<<<blocks, 128>>>: ") == 0);
+  CHECK(advice(kernel.shared_bytes(300000)) ==
+        "67552 B of shared memory fewer: shared memory 300000 -> 232448 gives 1 block\n");
+  CHECK(advice(kernel.barriers(17)) == "1 barrier fewer: barriers 17 -> 16 gives 4 blocks\n");
 }
 
 TEST_CASE("each advice gives what it says, for any kernel") {
@@ -76,9 +81,15 @@ TEST_CASE("each advice gives what it says, for any kernel") {
       bool const right = after.blocks_per_multiprocessor == a.occupancy.blocks_per_multiprocessor &&
                          after.warps_per_multiprocessor > before.warps_per_multiprocessor &&
                          !a.code.empty();
-      if (right) continue;
+      // As many registers as those blocks allow.
+      bool const takes = a.resources.registers() < k.registers();
+      ww::kernel_resources const more = a.resources.registers(a.resources.registers() + 1);
+      bool const least = !takes || ww::occupancy(before.device, more).blocks_per_multiprocessor <
+                                       a.occupancy.blocks_per_multiprocessor;
+      if (right && least) continue;
       CAPTURE(seed, i, a.code, a.reason, ww::explain(before));
       REQUIRE(right);
+      REQUIRE(least);
     }
   }
 }
@@ -99,6 +110,8 @@ TEST_CASE("waves, clusters and bytes in flight") {
   CHECK(ww::resident_clusters(one, 2, gpcs) == 66);
   CHECK(ww::resident_clusters(o, 4, gpcs) == 6 * 24 + 2 * 27);
   CHECK_THROWS_WITH(ww::resident_clusters(o, 17, gpcs), contains("clusters of 17 blocks on sm_90"));
+  CHECK(ww::resident_clusters(o, 1, {16, -1}) == 6 * 16);
+  CHECK(ww::resident_clusters(o, 1, {2147483647}) == 2147483647);
   CHECK_THROWS_AS(ww::resident_clusters(ww::occupancy(arch::sm_80, kernel), 2, gpcs),
                   std::invalid_argument);
 
@@ -108,6 +121,7 @@ TEST_CASE("waves, clusters and bytes in flight") {
   CHECK(f.fraction() == Approx(f.bytes / 1.12e6));
   CHECK(f.needed_threads == Approx(1.12e6 / 4.0 / 132.0));
   CHECK(ww::bytes_in_flight(o, gpu, 16.0, 3.2e12, 0.35e-6).fraction() == 1.0);
+  CHECK(ww::bytes_in_flight(o, gpu, -4.0, 3.2e12, 0.35e-6).fraction() == 0.0);
 }
 
 TEST_CASE("architectures side by side, and charts") {
@@ -117,18 +131,24 @@ TEST_CASE("architectures side by side, and charts") {
   CHECK(table.find("sm_90        4     32       50 %  registers\n") != std::string::npos);
   CHECK(ww::compare_architectures(kernel.shared_bytes(60000), {arch::sm_61})
             .find("cannot run: 60000 bytes of shared memory") != std::string::npos);
+  std::vector<ww::architecture> const rows{ww::architecture_of(arch::sm_90)};
+  CHECK(ww::compare_architectures(kernel, rows).find("sm_90        8     64") != std::string::npos);
   std::string const svg = ww::to_svg(ww::occupancy(arch::sm_90, kernel.registers(40)), "a<b");
   CHECK(svg.find("a&lt;b") != std::string::npos);
   CHECK(svg.find("limited by registers") != std::string::npos);
   CHECK(svg.find("nan") == std::string::npos);
+  // Of 33 threads the curve rises where the point is.
+  CHECK(ww::to_svg(ww::occupancy(arch::sm_90, kernel.threads(33))).find("L116.0 47.9") !=
+        std::string::npos);
 }
 
+// With prefixes and trailing blanks, as build tools and editors add them.
 constexpr char build_log[] =
     "[1/2] nvcc -c k.cu\r\n"
     "ptxas info    : 0 bytes gmem\n"
     "ptxas info    : Compiling entry function '_Z5spillPf' for 'sm_90a'\n"
-    "ptxas info    : Function properties for _Z5spillPf\r\n"
-    "    320 bytes stack frame, 116 bytes spill stores, 118 bytes spill loads\n"
+    "ptxas info    : Function properties for _Z5spillPf \r\n"
+    "#12 3.45     320 bytes stack frame, 116 bytes spill stores, 118 bytes spill loads \t\r\n"
     "ptxas info    : Function properties for helper\n"
     "    7 bytes stack frame, 7 bytes spill stores, 7 bytes spill loads\n"
     "ptxas info    : Used 64 registers, used 0 barriers, 320 bytes cumulative stack size\n"
@@ -154,6 +174,43 @@ TEST_CASE("a build's kernels are read, and listed worst first") {
         std::string::npos);
 }
 
+// As nvcc 13.0 -rdc=true -Xptxas -v -Xnvlink -v prints it.
+TEST_CASE("figures of linking count, where code is relocatable") {
+  std::string const compiled =
+      "ptxas info    : Compiling entry function '_Z1kPf' for 'sm_80'\n"
+      "ptxas info    : Used 24 registers, used 1 barriers, 360 bytes cmem[0]\n"
+      "ptxas info    : Compiling entry function '_Z1kPf' for 'sm_90a'\n"
+      "ptxas info    : Used 24 registers, used 1 barriers\n"
+      "nvlink info    : 0 bytes gmem\n";
+  std::string linked =
+      "nvlink info    : Function properties for '_Z1kPf': (target: sm_90a)\n"
+      "nvlink info    : used 126 registers, used 2 barriers, 0 stack, 1280 bytes smem, 536 bytes "
+      "cmem[0], 0 bytes lmem (target: sm_90a)\n";
+  auto kernels = ww::parse_ptxas(compiled + linked);
+  REQUIRE(kernels.size() == 2);
+  CHECK(kernels[0].resources.registers() == 24);
+  CHECK(kernels[1].resources.registers() == 126);
+  CHECK(kernels[1].resources.shared_bytes() == 256);  // without the reserved 1,024
+  for (int i = 0; i < 2; ++i) linked.erase(linked.find(" (target: sm_90a)"), 17);
+  kernels = ww::parse_ptxas(compiled + linked);
+  CHECK(kernels[0].resources.registers() == 126);
+  CHECK(kernels[0].resources.shared_bytes() == 1280);
+}
+
+TEST_CASE("a kernel of several files is listed once, and none needs more threads than given") {
+  auto kernels = ww::parse_ptxas(build_log);
+  kernels.push_back(kernels[1]);
+  kernels.push_back(kernels[1]);
+  kernels.back().name = "_ZN1a4tileILi8EEEvPf";
+  std::string const text = ww::to_text(kernels, 32);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 6);  // two have advice
+  CHECK(text.find("void tile<8>(float*)\n") != std::string::npos);
+  CHECK(text.find("void a::tile<8>(float*)\n") != std::string::npos);
+  CHECK(text.find("<<<") == std::string::npos);
+  CHECK(ww::to_text(kernels, 256, static_cast<std::size_t>(-1)).find("cannot run: 92") !=
+        std::string::npos);
+}
+
 TEST_CASE("what is no log of ptxas is refused with the line") {
   std::string const text = build_log;
   auto const refused = [](std::string const& bad, char const* part) {
@@ -169,9 +226,13 @@ TEST_CASE("what is no log of ptxas is refused with the line") {
   refused(changed.replace(changed.find("Used 64"), 7, "Used xx"),
           "line 8 is not as ptxas writes it");
   changed = text;
-  refused(changed.replace(changed.find("sm_80"), 5, "sm_52"), "compute capability 5.2");
+  refused(changed.replace(changed.find("sm_80"), 5, "sm_52"), "line 9: sm_52 is not in the table");
   changed = text;
   refused(changed.replace(changed.find("Used 64 registers, "), 19, "Used "), "is not as ptxas");
+  std::size_t const smem = text.find("8192 bytes smem");
+  for (std::size_t cut : {smem + 2, smem + 7, smem + 14, text.size() - 4, text.size() - 1}) {
+    refused(text.substr(0, cut), "line 10 is not as ptxas writes it");
+  }
   // No text may do more than throw.
   unsigned const seed = std::random_device{}();
   std::mt19937 random{seed};

@@ -411,10 +411,17 @@ TEST_CASE("an occupancy is explained as text", "[tune][occupancy]") {
   CHECK(ww::explain(ww::occupancy(ww::arch::sm_90, k.threads(32))) ==
         "sm_90: 50 % (32 blocks of 32 threads, 32 of 64 warps), limited by block slots: a block of "
         "128 threads with the same resources gives 64 warps instead of 32");
-  CHECK(ww::explain(ww::occupancy(ww::arch::sm_90, k.threads(128).shared_bytes(30000))) ==
-        "sm_90: 43.8 % (7 blocks of 128 threads, 28 of 64 warps), limited by shared memory: 30000 "
-        "-> 28160 bytes gives 8 blocks instead of 7; or a block of 512 threads with the same "
-        "resources gives 64 warps instead of 28");
+  CHECK(
+      ww::explain(ww::occupancy(ww::arch::sm_90, k.threads(128).shared_bytes(30000))) ==
+      "sm_90: 43.8 % (7 blocks of 128 threads, 28 of 64 warps), limited by shared memory: a block "
+      "of 512 threads with the same resources gives 64 warps instead of 28; or 30000 -> 28160 "
+      "bytes gives 8 blocks instead of 7");
+  CHECK(
+      ww::explain(ww::occupancy(ww::arch::sm_90, k.shared_bytes(16384).carveout_percent(10))) ==
+      "sm_90: 12.5 % (1 block of 256 threads, 8 of 64 warps), limited by shared memory: carve-out "
+      "percent 10 -> 71 gives 8 blocks instead of 1; or a block of 1024 threads with the same "
+      "resources gives 32 warps instead of 8; or 16384 -> 15360 bytes gives 2 blocks instead of "
+      "1");
   CHECK(ww::explain(
             ww::occupancy(ww::arch::sm_90, k.threads(1024).registers(40).shared_bytes(116000))) ==
         "sm_90: 50 % (1 block of 1024 threads, 32 of 64 warps), limited by registers and shared "

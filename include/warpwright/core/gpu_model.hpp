@@ -165,17 +165,36 @@ inline constexpr gpu_model const* gpu_models[] = {
     &gpus::rtx_4090, &gpus::h100_pcie, &gpus::h100_sxm, &gpus::h200,      &gpus::gh200,
     &gpus::b200,     &gpus::rtx_5090};
 
+// What people or CUDA call a product, where that has other words than the table.
+inline constexpr char const* gpu_aliases[][2] = {
+    {"V100 SXM2 16GB", "V100 SXM2"}, {"H100 80GB HBM3", "H100 SXM"},
+    {"A100 40GB", "A100 SXM4 40GB"}, {"A100 80GB", "A100 SXM4 80GB"},
+    {"GH200 480GB", "GH200"},        {"Orin", "AGX Orin"}};
+
+constexpr bool separates(char c) noexcept { return c == ' ' || c == '-'; }
+constexpr char lower(char c) noexcept {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
 // Without regard to case, spaces and dashes.
-constexpr bool same_product(char const* a, char const* b) noexcept {
+// @param part  b may end where a word of a does
+constexpr bool same_product(char const* a, char const* b, bool part = false) noexcept {
   for (;; ++a, ++b) {
-    while (*a == ' ' || *a == '-') ++a;
-    while (*b == ' ' || *b == '-') ++b;
-    auto const lower = [](char c) {
-      return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    };
+    while (separates(*b)) ++b;
+    if (part && *b == '\0' && separates(*a)) return true;
+    while (separates(*a)) ++a;
     if (lower(*a) != lower(*b)) return false;
     if (*a == '\0') return true;
   }
+}
+// A name without the words in front that are no product's.
+constexpr char const* without_vendor(char const* name) noexcept {
+  constexpr char const* vendors[] = {"nvidia", "geforce", "tesla", "jetson"};
+  for (char const* word : vendors) {
+    char const* at = name;
+    for (; *word != '\0' && lower(*at) == *word; ++at) ++word;
+    while (*word == '\0' && separates(*at)) name = ++at;
+  }
+  return name;
 }
 
 // Not constexpr on purpose: a call in a constant expression is an error that names this function.
@@ -183,16 +202,26 @@ constexpr bool same_product(char const* a, char const* b) noexcept {
 
 }  // namespace detail
 
-/// @param name  of a product as gpu_model::name has it, case, spaces and dashes apart: "rtx4090"
+/// @param name  of a product as gpu_model::name or CUDA has it ("NVIDIA A100-SXM4-80GB"), case,
+///   spaces and dashes apart ("rtx4090"); or its beginning, if only one product has it ("V100")
 /// @return its row
-/// @throws std::invalid_argument  with the list, for one that is not in the table; in a constant
-///   expression this is a compile error that names `throw_unknown_gpu`
+/// @throws std::invalid_argument  with the list, for one that is not in the table, and with the
+///   products that it may be ("H100"); in a constant expression this is a compile error that names
+///   `throw_unknown_gpu`
 constexpr gpu_model const& gpu_named(char const* name,
                                      source_location where = source_location::current()) {
+  name = detail::without_vendor(name);
+  for (auto const& alias : detail::gpu_aliases) {
+    if (detail::same_product(alias[0], name)) name = alias[1];
+  }
+  gpu_model const* found = nullptr;
+  int count = 0;
   for (gpu_model const* gpu : detail::gpu_models) {
     if (detail::same_product(gpu->name, name)) return *gpu;
+    if (detail::same_product(gpu->name, name, true)) found = ++count == 1 ? gpu : nullptr;
   }
-  detail::throw_unknown_gpu(name, where);
+  if (found == nullptr) detail::throw_unknown_gpu(name, where);
+  return *found;
 }
 
 WARPWRIGHT_END

@@ -34,12 +34,24 @@ template <class...>
 inline constexpr bool always_false = false;
 
 /// The most dynamic shared memory that launch_blocks() can give a block of `Kernel`.
+/// @param cluster_blocks  that share a cluster, which is one block of the host's
 template <class Kernel>
-std::size_t dynamic_shared_limit() {
+std::size_t dynamic_shared_limit([[maybe_unused]] unsigned cluster_blocks) {
 #if !WARPWRIGHT_HOST_RUNTIME && defined(__CUDACC__)
   return max_dynamic_shared_bytes(kernel_of<Kernel>());
 #else
-  return Kernel::host_dynamic_bytes;
+  return Kernel::host_dynamic_bytes / cluster_blocks;
+#endif
+}
+
+/// The most blocks of a cluster that launch_blocks() can launch `Kernel` with. The host executes a
+/// cluster as one block.
+template <class Kernel>
+unsigned cluster_limit() {
+#if !WARPWRIGHT_HOST_RUNTIME && defined(__CUDACC__)
+  return max_cluster_blocks(kernel_of<Kernel>());
+#else
+  return 8;
 #endif
 }
 
@@ -67,16 +79,22 @@ struct host_kernel {
 /// @param blocks  at least one
 /// @param dynamic_bytes  of shared memory, at most dynamic_shared_limit()
 /// @param name    of the public function, for errors and graph reports of the host runtime
+/// @param cluster_blocks  that share a cluster, at most cluster_limit(); divides `blocks`
 /// @throws std::invalid_argument  for more blocks than a grid holds
 /// @throws cuda_error             when the launch fails
 template <class Kernel>
 void launch_blocks(stream_ref stream, std::uint64_t blocks, unsigned threads, Kernel const& kernel,
-                   char const* name, source_location where, std::size_t dynamic_bytes = 0) {
+                   char const* name, source_location where, std::size_t dynamic_bytes = 0,
+                   unsigned cluster_blocks = 1) {
   static_assert(sizeof(Kernel) <= Kernel::max_bytes,
                 "warpwright: the expressions' numbers and functions take more than a kernel's "
                 "arguments can hold; pass them by pointer or split the expressions");
-  [[maybe_unused]] launch_request const request{stream,        blocks, threads,
-                                                dynamic_bytes, name,   where};
+#if WARPWRIGHT_HOST_RUNTIME
+  blocks /= cluster_blocks;
+  threads *= cluster_blocks;
+#endif
+  [[maybe_unused]] launch_request const request{stream, blocks, threads,       dynamic_bytes,
+                                                name,   where,  cluster_blocks};
 #if WARPWRIGHT_HOST_RUNTIME
   host_kernel<Kernel> all{kernel, static_cast<unsigned>(blocks), threads};
   if (may_be_capturing_anywhere()) clear_padding(all);
@@ -109,25 +127,33 @@ struct on_stream {
   stream_ref stream;
   source_location where;
   template <class Kernel>
-  static std::size_t dynamic_shared_limit() {
-    return detail::dynamic_shared_limit<Kernel>();
+  static std::size_t dynamic_shared_limit(unsigned cluster_blocks) {
+    return detail::dynamic_shared_limit<Kernel>(cluster_blocks);
+  }
+  template <class Kernel>
+  static unsigned cluster_limit() {
+    return detail::cluster_limit<Kernel>();
   }
   template <class Kernel>
   void operator()(std::uint64_t blocks, unsigned threads, Kernel const& kernel, char const* name,
-                  std::size_t dynamic_bytes = 0) const {
-    launch_blocks(stream, blocks, threads, kernel, name, where, dynamic_bytes);
+                  std::size_t dynamic_bytes = 0, unsigned cluster_blocks = 1) const {
+    launch_blocks(stream, blocks, threads, kernel, name, where, dynamic_bytes, cluster_blocks);
   }
 };
 struct on_calling_thread {
   source_location where = source_location::current();
   template <class Kernel>
-  static constexpr std::size_t dynamic_shared_limit() {
-    return Kernel::host_dynamic_bytes;
+  static constexpr std::size_t dynamic_shared_limit(unsigned cluster_blocks) {
+    return Kernel::host_dynamic_bytes / cluster_blocks;
+  }
+  template <class Kernel>
+  static constexpr unsigned cluster_limit() {
+    return 8;
   }
   template <class Kernel>
   void operator()(std::uint64_t blocks, unsigned threads, Kernel const& kernel, char const* name,
-                  std::size_t = 0) const {
-    run_blocks(grid_blocks(blocks, name, where), threads, kernel);
+                  std::size_t = 0, unsigned cluster_blocks = 1) const {
+    run_blocks(grid_blocks(blocks / cluster_blocks, name, where), threads * cluster_blocks, kernel);
   }
 };
 

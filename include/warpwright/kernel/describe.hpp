@@ -150,6 +150,12 @@ class description {
     add(node.expression);
     line_ += ")";
   }
+  template <class K, class E>
+  void add(reduction<K, E> const& node, int = 0) {
+    (line_ += name_of<K>) += "(";
+    add(node.expression);
+    line_ += ")";
+  }
   template <class Types, class F, class... A>
   void add(call<Types, F, A...> const& node, int precedence = 0) {
     if constexpr (is_operator<F>) {

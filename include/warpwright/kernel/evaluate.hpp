@@ -89,7 +89,7 @@ void evaluate_host(A const&, B const&, C const&...) {
 }
 /// An expression without an output; refused at compile time.
 template <class X,
-          class = std::enable_if_t<detail::is_operand<X> || detail::is_reduction_assignment<X>>>
+          class = std::enable_if_t<detail::is_expression<X> || detail::is_reduction_assignment<X>>>
 void run(stream_ref, X const&) {
   static_assert(warpwright::detail::always_false<X>,
                 "warpwright::ew::run: say where the values go: run(stream, out(pointer, n) = "
@@ -97,7 +97,7 @@ void run(stream_ref, X const&) {
 }
 /// As above.
 template <class X,
-          class = std::enable_if_t<detail::is_operand<X> || detail::is_reduction_assignment<X>>>
+          class = std::enable_if_t<detail::is_expression<X> || detail::is_reduction_assignment<X>>>
 void evaluate_host(X const&) {
   static_assert(
       warpwright::detail::always_false<X>,

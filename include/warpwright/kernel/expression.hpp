@@ -202,22 +202,22 @@ struct updated_output {
   /// Adds the expression to every element, in place.
   template <class X>
   [[nodiscard]] auto operator+=(X const& x) const {
-    return self().assign(self().itself() + x);
+    return self() = self().itself() + x;
   }
   /// As operator+=.
   template <class X>
   [[nodiscard]] auto operator-=(X const& x) const {
-    return self().assign(self().itself() - x);
+    return self() = self().itself() - x;
   }
   /// As operator+=.
   template <class X>
   [[nodiscard]] auto operator*=(X const& x) const {
-    return self().assign(self().itself() * x);
+    return self() = self().itself() * x;
   }
   /// As operator+=.
   template <class X>
   [[nodiscard]] auto operator/=(X const& x) const {
-    return self().assign(self().itself() / x);
+    return self() = self().itself() / x;
   }
 
  private:
@@ -237,21 +237,17 @@ class output : public detail::updated_output<output<T>> {
   /// Assigns the expression to every element.
   template <class X>
   [[nodiscard]] auto operator=(X const& x) const {
-    return assign(x);
-  }
-
- private:
-  friend detail::updated_output<output>;
-  [[nodiscard]] input<T> itself() const { return in(data_, size_); }
-  template <class X>
-  auto assign(X const& x) const {
     static_assert(
-        detail::is_operand<X> || detail::is_scalar<X>,
+        detail::is_expression<X> || detail::is_scalar<X>,
         "warpwright::ew::out: the right side must be an expression, as in(pointer, n), or a "
         "number");
     return assignment<T, detail::expression_t<X>>{reinterpret_cast<detail::bits_of<T>*>(data_),
                                                   size_, detail::as_expression(x)};
   }
+
+ private:
+  friend detail::updated_output<output>;
+  [[nodiscard]] input<T> itself() const { return in(data_, size_); }
   T* data_;
   std::size_t size_;
 };

@@ -7,13 +7,16 @@
 //   ew::reduce(stream, workspace, n, ew::to(energy) = ew::sum(x * x),
 //              ew::to(peak) = ew::max(ew::abs(x)), ew::to(bad) = ew::count_nonfinite(x));
 //
+// A result may be an expression of reductions, see reduction_target, or be added to what is there:
+// `to(p) = sqrt(sum(x * x)) / 2`, `to(p) += sum(x)`.
+//
 // Sums. Floating point is added in the expression's own type, float for 16-bit floats, and integers
 // in 64 bits, wrapping. A thread adds up to 64 elements pairwise, and such sums one after the
 // other; threads and blocks combine in trees. reduce()'s error is within (n / 2,000,000 + 40) *
 // 2^-24 times the sum of the absolute values for one reduction of one float or 16-bit array, and (n
 // / 1,000,000 + 40) * 2^-53 for double; with several arrays or many reductions fewer elements are
 // added pairwise: n / 130,000 + 40 at worst. reduce_rows() has fewer threads for a row: cols /
-// 4,000 + 40, and cols / 256 + 40 at worst. .in<double>() adds in double. .compensated() carries
+// 2,000 + 40, and cols / 128 + 40 at worst. .in<double>() adds in double. .compensated() carries
 // the rounding errors along: one rounding of the result, plus n * 2^-48 of the absolute values' sum
 // (2^-106 for double).
 //
@@ -25,7 +28,6 @@
 #pragma once
 
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
-#include <warpwright/kernel/detail/reduce/reducers.hpp>
 #include <warpwright/kernel/detail/reduce/reduction_pass.hpp>
 #include <warpwright/kernel/functions.hpp>
 
@@ -36,8 +38,29 @@ namespace ew {
 /// What sum(), max() and the others return: a reduction of one expression, not yet evaluated.
 template <class K, class E>
 struct reduction {
+  using expression_tag = void;
+  static constexpr int operands = 1, widest_bytes = 1, loaded_bytes = 0;  // no array, but a number
+  static constexpr bool weak = false;
+  template <class C>
+  using value_type = detail::computed_t<C, typename K::template result<detail::value_t<E>>>;
+  template <int V>
+  using registers = detail::pack<value_type<void>>;
+
   K kind;
   E expression;
+
+  template <int V, int First, class Index>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Index const& i, std::uint64_t) const {
+    detail::load_result<First, reduction>(r, i);
+  }
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int, std::uint64_t) const {
+    return detail::convert<value_type<C>>(detail::at<0>(r));
+  }
+  template <int V, class Operand>
+  void describe(Operand*& next) const {
+    (*next++).kind = detail::access_pattern::absent;
+  }
 
   /// The same, added up in type A: double, for one. For sum(), mean() and norm().
   template <class A>
@@ -106,6 +129,18 @@ WARPWRIGHT_REDUCTION(max, make_reduction<detail::extreme<detail::higher_first>>)
 WARPWRIGHT_REDUCTION(argmin, make_reduction<detail::arg_extreme<detail::lower_first>>)
 /// As argmin(), of the largest value.
 WARPWRIGHT_REDUCTION(argmax, make_reduction<detail::arg_extreme<detail::higher_first>>)
+/// The logarithm of the sum of exp(x), without overflow: in double for double, else in float.
+/// -infinity of no elements and of -infinity alone, which adds nothing to others; NaN if any
+/// element is NaN or +infinity, as softmax()'s log_sum_exp(). With c the number in sum()'s bound
+/// above, the error is within 7 c * 2^-24 and 2^-22 times the result and what it exceeds the
+/// maximum by (2^-53, 2^-51 in double). **Cost:** an exponential an element.
+WARPWRIGHT_REDUCTION(log_sum_exp, make_reduction<detail::log_sum_exp_kind>)
+/// The mean of the squared differences from the mean (over n, not n - 1), combined from those of
+/// parts, never a difference of sums: 0 of equal values; in float for floats of up to 32 bits, else
+/// in double. NaN of no elements, and if one is NaN or infinite; differences beyond 1.8e19
+/// overflow. With v the variance and u = c * 2^-24, c the number in sum()'s bound above, the error
+/// is within 8 u (v + sqrt(v) m + u m^2), m being the largest |x| (2^-53 in double).
+WARPWRIGHT_REDUCTION(variance, make_reduction<detail::variance_kind>)
 /// The number of elements where the condition holds, as std::uint64_t.
 WARPWRIGHT_REDUCTION(count_if, make_reduction<detail::counting<detail::is_true>>)
 #undef WARPWRIGHT_REDUCTION
@@ -145,9 +180,14 @@ template <class X, class T, class F, class = detail::if_expression<X>>
 template <class T, class K, class E>
 using reduction_assignment = detail::reduction_assignment<T, K, E>;
 
-/// What to() returns: assign a reduction to it.
+/// What to() returns: assign a reduction, or an expression of reductions; += and the like update
+/// what is there. Beside reductions may stand numbers, `device_scalar(p)` and `in(q, rows)`, whose
+/// element k goes with result k (of reduce() there is one); what is of elements, as row(), stands
+/// below a reduction. These are read before any result is written: each may be exactly in place of
+/// a result, and must not overlap one otherwise. A reduction has its own type, and is no plain
+/// number: types combine as everywhere.
 template <class T>
-class reduction_target {
+class reduction_target : public detail::updated_output<reduction_target<T>> {
  public:
   explicit reduction_target(T* data) : data_{data} {}
   reduction_target(reduction_target const&) = default;
@@ -162,8 +202,15 @@ class reduction_target {
         "argmin() finds to a located or to an integer, a fold() to its own type");
     return {reinterpret_cast<detail::bits_of<T>*>(data_), r.kind, r.expression};
   }
+  /// The same with an expression of reductions: `to(p) = sqrt(sum(x * x)) / sum(y)`.
+  template <class X>
+  [[nodiscard]] auto operator=(X const& x) const {
+    return *this = detail::as_reduction(x);
+  }
 
  private:
+  friend detail::updated_output<reduction_target>;
+  [[nodiscard]] input<T> itself() const { return ew::in(data_, 0); }  // in place: of any size
   T* data_;
 };
 
@@ -189,10 +236,10 @@ struct reduced {
 
 /// The size of the workspace that some reductions require, in bytes: for any number of elements,
 /// some 10 KB for each reduction.
-/// @param r  reductions, or assignments of reductions, as passed to reduce()
+/// @param r  what is passed to reduce(): reductions, expressions of them, or assignments to to()
 template <class... R>
 [[nodiscard]] constexpr std::size_t reduction_workspace_bytes(R const&...) {
-  return detail::workspace_layout<R...>::bytes;
+  return detail::workspace_layout<detail::as_reduction_t<R>...>::bytes;
 }
 
 namespace detail {
@@ -232,7 +279,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @param workspace  not in use by a reduction on another stream, a graph's replays included; must
 ///   not overlap an array that is read, which is not checked
 /// @param n          number of elements of every expression, up to 2^59
-/// @param goals      `to(pointer) = reduction`, copied at the call
+/// @param goals      `to(pointer) = reduction`, or as reduction_target says, copied at the call
 /// @throws std::invalid_argument  for operands that do not fit, as run() does; for a workspace that
 ///   is too small, and for a null or misaligned result pointer, or one into the workspace or
 ///   another result
@@ -266,30 +313,29 @@ void reduce(stream_ref stream, Pool& pool, elements n,
 
 /// Evaluates several reductions in one pass and waits for their results.
 /// @param workspace, n  as above
-/// @param reductions    `sum(x)` and others
+/// @param reductions    `sum(x)` and others, and expressions of them, as reduction_target says
 /// @return the result, or of several a `reduced` of all: `auto [a, b] = reduce(...)`; in the
 ///   reductions' own types
 /// @throws std::invalid_argument, cuda_error  as above
 /// **Stream:** one kernel and one small copy on `stream`, then synchronises with it.
 /// **Threads:** as above. **Capture:** not legal: it waits.
-template <class... K, class... E>
+template <class... X, class = detail::if_results<X...>>
 [[nodiscard]] auto reduce(stream_ref stream, reduction_workspace const& workspace, elements n,
-                          reduction<K, E> const&... reductions) {
-  static_assert(sizeof...(reductions) > 0, "warpwright::ew::reduce: name at least one reduction");
-  using layout = detail::workspace_layout<reduction<K, E>...>;
+                          X const&... reductions) {
+  using layout = detail::workspace_layout<detail::as_reduction_t<X>...>;
   using results = typename layout::results;
   detail::check_workspace(workspace.size_bytes(), layout::bytes, n.where);
   auto* const memory = reinterpret_cast<results*>(static_cast<unsigned char*>(workspace.data()) +
                                                   layout::results_at);
   return detail::fetch_reduction(detail::on_stream{stream, n.where}, workspace.data(), n, memory,
-                                 std::index_sequence_for<E...>{}, reductions...);
+                                 std::index_sequence_for<X...>{},
+                                 detail::as_reduction(reductions)...);
 }
 
 /// The same with a workspace from a pool.
-template <class Pool, class... K, class... E, class = detail::if_pool<Pool>>
-[[nodiscard]] auto reduce(stream_ref stream, Pool& pool, elements n,
-                          reduction<K, E> const&... reductions) {
-  constexpr std::size_t bytes = detail::workspace_layout<reduction<K, E>...>::bytes;
+template <class Pool, class... X, class = detail::if_pool<Pool>, class = detail::if_results<X...>>
+[[nodiscard]] auto reduce(stream_ref stream, Pool& pool, elements n, X const&... reductions) {
+  constexpr std::size_t bytes = detail::workspace_layout<detail::as_reduction_t<X>...>::bytes;
   detail::workspace_block<Pool> const block{pool, stream, bytes, n.where};
   return reduce(stream, prepare_workspace(stream, block.data(), bytes, n.where), n, reductions...);
 }
@@ -309,9 +355,9 @@ void reduce_host(elements n, reduction_assignment<T, K, E> const&... goals) {
   detail::reduce_all(detail::on_calling_thread{n.where}, workspace.data(), n, goals...);
 }
 /// Reductions without a destination for their results; refused at compile time.
-template <class... K, class... E, class = std::enable_if_t<(sizeof...(K) > 0)>>
-void reduce_host(elements, reduction<K, E> const&...) {
-  static_assert(warpwright::detail::always_false<K...>,
+template <class... X, class = detail::if_results<X...>>
+void reduce_host(elements, X const&...) {
+  static_assert(warpwright::detail::always_false<X...>,
                 "warpwright::ew::reduce_host: say where each result goes, as in to(&total) = "
                 "sum(x); reduce() returns results");
 }

@@ -19,20 +19,21 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 ///
 /// Every expression has rows * cols elements, row after row. Indices that argmin() and argmax()
 /// find are columns. With cols = 0 every result is that of no elements. A row's results are the
-/// same bits in every run, and whatever the number of rows.
+/// same bits in every run, and whatever the number of rows; but few rows of 64 KiB and more are
+/// added in another order than many, and in another one below compute capability 9.0.
 /// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
 /// @param stream  the stream to run on
-/// @param shape   `{rows, cols}`, up to 2^59 elements
-/// @param goals   `to(pointer) = reduction`, where the pointer is to `rows` elements
+/// @param shape   `{rows, cols}`, up to 2^59 elements, cols up to 2^31
+/// @param goals   `to(pointer) = reduction`, see reduction_target, with pointers to `rows` elements
 /// @throws std::invalid_argument  for operands that do not fit, as run() does; for a negative or
 ///   larger shape; for a null or misaligned result pointer, and for results that overlap each other
 ///   or an array that is read
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any. **Capture:**
 /// legal.
-/// **Cost:** one kernel launch, no allocation. One warp or one block reduces a row: for a few very
-/// long rows, one reduce() each uses more of the GPU. Where a row of the widest element type is no
-/// multiple of 16 bytes, loads are of single elements. Launches call what those of run() do.
+/// **Cost:** one kernel launch, no allocation. A part of a warp, a warp or a block reduces a row;
+/// from compute capability 9.0 on a cluster of up to 8 blocks reduces a long one where rows are
+/// few, and a launch may also call cudaGetDevice. Launches call what those of run() do.
 template <class... T, class... K, class... E>
 void reduce_rows(stream_ref stream, matrix_shape const& shape,
                  reduction_assignment<T, K, E> const&... goals) {
@@ -44,21 +45,21 @@ void reduce_rows(stream_ref stream, matrix_shape const& shape,
 /// @param stream, shape  as above
 /// @param pool        for the results until they are copied to the host: a memory_pool, or anything
 ///   with allocate(stream, bytes) and deallocate(stream, pointer, bytes)
-/// @param reductions  `sum(x)` and others
+/// @param reductions  `sum(x)` and others, and expressions of them
 /// @return a std::vector of `rows` results, or of several reductions a tuple of vectors:
 ///   `auto [a, b] = reduce_rows(...)`; in the reductions' own types, of which bool is none
 /// @throws std::invalid_argument, cuda_error  as above; what the pool throws
 /// **Stream:** one kernel and a copy a reduction on `stream`, then synchronises with it.
 /// **Threads:** any. **Capture:** not legal: it waits.
 /// **Cost:** an allocation, a kernel launch, copies to pageable memory.
-template <class Pool, class... K, class... E, class = detail::if_pool<Pool>,
-          class = detail::if_fetchable<reduction<K, E>...>>
+template <class Pool, class... X, class = detail::if_pool<Pool>, class = detail::if_results<X...>,
+          class = detail::if_fetchable<detail::as_reduction_t<X>...>>
 [[nodiscard]] auto reduce_rows(stream_ref stream, Pool& pool, matrix_shape const& shape,
-                               reduction<K, E> const&... reductions) {
+                               X const&... reductions) {
   return detail::fetch_results(
       stream, pool, detail::elements_of(shape), shape.rows,
       [&](auto const&... goals) { reduce_rows(stream, shape, goals...); },
-      std::index_sequence_for<E...>{}, reductions...);
+      std::index_sequence_for<X...>{}, detail::as_reduction(reductions)...);
 }
 
 /// The same on the calling thread, over arrays in host memory, in the order in which a GPU would.
@@ -136,14 +137,14 @@ void reduce_cols(stream_ref stream, Pool& pool, matrix_shape const& shape,
 /// Evaluates several reductions of each column and waits for their results: `cols` of each, as
 /// reduce_rows() returns those of rows.
 /// **Cost:** as there, and where columns are split one more allocation and a memset.
-template <class Pool, class... K, class... E, class = detail::if_pool<Pool>,
-          class = detail::if_fetchable<reduction<K, E>...>>
+template <class Pool, class... X, class = detail::if_pool<Pool>, class = detail::if_results<X...>,
+          class = detail::if_fetchable<detail::as_reduction_t<X>...>>
 [[nodiscard]] auto reduce_cols(stream_ref stream, Pool& pool, matrix_shape const& shape,
-                               reduction<K, E> const&... reductions) {
+                               X const&... reductions) {
   return detail::fetch_results(
       stream, pool, detail::elements_of(shape), shape.cols,
       [&](auto const&... goals) { reduce_cols(stream, pool, shape, goals...); },
-      std::index_sequence_for<E...>{}, reductions...);
+      std::index_sequence_for<X...>{}, detail::as_reduction(reductions)...);
 }
 
 /// The same on the calling thread, over arrays in host memory, in the order in which a GPU would.

@@ -23,10 +23,11 @@
 // infinity becomes NaN and the row's other elements 0; in layer_norm the whole row becomes NaN.
 //
 // Results are the same bits in every run. The order of additions follows from cols, from the types,
-// and from where a row lies relative to 16 bytes; the number of rows does not matter. The host
-// computes in the same order: layer_norm and rms_norm have the same bits as on a GPU, where the
-// expressions around them do not both multiply and add (see evaluate.hpp); softmax and log_softmax
-// differ by the roundings of exp and log.
+// and from where a row lies relative to 16 bytes; the number of rows does not matter, but for rows
+// that are too long for registers: where these are few, from compute capability 9.0 on, a cluster
+// of blocks computes each. The host computes in the same order: layer_norm and rms_norm have the
+// same bits as on a GPU, where the expressions around them do not both multiply and add (see
+// evaluate.hpp); softmax and log_softmax differ by the roundings of exp and log.
 //
 // Errors are stated in u = (cols / 2,000 + 16) * 2^-23, in double 2^-52, before the result is
 // rounded to the output's type. An error of up to 2^-126, in double 2^-1022, the smallest normal
@@ -138,14 +139,29 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any. **Capture:**
 /// legal.
-/// **Cost:** one kernel launch, no allocation. At most one block computes a row: a few very long
-/// rows use few SMs. Where a row is too long for registers, a launch also calls cudaGetDevice, and
-/// the first one of a kernel on a device calls cudaDeviceGetAttribute, cudaFuncGetAttributes and
-/// cudaFuncSetAttribute; if one of these fails, rows are read twice.
+/// **Cost:** one kernel launch, no allocation. A part of a warp, a warp, a block or, from compute
+/// capability 9.0 on, a cluster of up to 8 blocks computes a row. Where a row is too long for
+/// registers, a launch also calls cudaGetDevice, and the first one of a kernel on a device calls
+/// cudaDeviceGetAttribute, cudaFuncGetAttributes and cudaFuncSetAttribute; if one of these fails,
+/// rows are read twice.
 template <class... T, class... E>
 void run_rows(stream_ref stream, matrix_shape const& shape, assignment<T, E> const&... a) {
   static_assert(sizeof...(a) > 0, "warpwright::ew::run_rows: name at least one output");
-  detail::run_row_function(warpwright::detail::on_stream{stream, shape.where}, shape, a...);
+  detail::run_row_function(warpwright::detail::on_stream{stream, shape.where}, shape, {}, a...);
+}
+
+/// The same of rows with lengths of their own, as in causal attention:
+///
+///   ew::run_rows(s, ew::causal({heads * queries, keys}, queries),
+///                ew::out(p, n) = ew::softmax(ew::in(scores, n) * scale));
+///
+/// A row of no elements has no outputs but its statistics, which are of no meaning.
+/// @param shape  causal(), or ragged_shape{{rows, cols}, lengths}
+template <class... T, class... E>
+void run_rows(stream_ref stream, ragged_shape const& shape, assignment<T, E> const&... a) {
+  static_assert(sizeof...(a) > 0, "warpwright::ew::run_rows: name at least one output");
+  detail::run_row_function(warpwright::detail::on_stream{stream, shape.shape().where},
+                           shape.shape(), shape.lengths(), a...);
 }
 
 /// Evaluates a function of each row on the calling thread, over arrays in host memory, in the order
@@ -156,7 +172,14 @@ void run_rows(stream_ref stream, matrix_shape const& shape, assignment<T, E> con
 template <class... T, class... E>
 void run_rows_host(matrix_shape const& shape, assignment<T, E> const&... a) {
   static_assert(sizeof...(a) > 0, "warpwright::ew::run_rows_host: name at least one output");
-  detail::run_row_function(warpwright::detail::on_calling_thread{shape.where}, shape, a...);
+  detail::run_row_function(warpwright::detail::on_calling_thread{shape.where}, shape, {}, a...);
+}
+/// The same of rows with lengths of their own.
+template <class... T, class... E>
+void run_rows_host(ragged_shape const& shape, assignment<T, E> const&... a) {
+  static_assert(sizeof...(a) > 0, "warpwright::ew::run_rows_host: name at least one output");
+  detail::run_row_function(warpwright::detail::on_calling_thread{shape.shape().where},
+                           shape.shape(), shape.lengths(), a...);
 }
 
 /// Several outputs are arguments, not a tie(); refused at compile time.

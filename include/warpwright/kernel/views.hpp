@@ -167,7 +167,13 @@ class strided_output : public detail::updated_output<strided_output<T, Rank>> {
   /// Assigns the expression to every element.
   template <class X>
   [[nodiscard]] auto operator=(X const& x) const {
-    return assign(x);
+    static_assert(detail::is_expression<X> || detail::is_scalar<X>,
+                  "warpwright::ew::out: the right side must be an expression, as view(array), or a "
+                  "number");
+    std::uint64_t size = 1;
+    for (int k = 0; k < destination_.map.count; ++k) size *= destination_.map.of[k].extent;
+    return strided_assignment<T, Rank, detail::expression_t<X>>{destination_, size,
+                                                                detail::as_expression(x)};
   }
 
  private:
@@ -182,16 +188,6 @@ class strided_output : public detail::updated_output<strided_output<T, Rank>> {
   strided_output(T* data, detail::axes<Rank> const& map)
       : destination_{reinterpret_cast<detail::bits_of<T>*>(data), map} {}
   [[nodiscard]] view_input<T, Rank> itself() const { return {destination_.data, destination_.map}; }
-  template <class X>
-  auto assign(X const& x) const {
-    static_assert(detail::is_operand<X> || detail::is_scalar<X>,
-                  "warpwright::ew::out: the right side must be an expression, as view(array), or a "
-                  "number");
-    std::uint64_t size = 1;
-    for (int k = 0; k < destination_.map.count; ++k) size *= destination_.map.of[k].extent;
-    return strided_assignment<T, Rank, detail::expression_t<X>>{destination_, size,
-                                                                detail::as_expression(x)};
-  }
   detail::strided_destination<detail::bits_of<T>, Rank> destination_;
 };
 

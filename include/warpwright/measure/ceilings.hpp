@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures what the current device reaches:
+// Measures what a stream's device reaches:
 //
 //   ww::stream stream;
 //   std::puts(ww::to_text(ww::measure_ceilings(stream)).c_str());
@@ -18,8 +18,8 @@ WARPWRIGHT_BEGIN
 /// Options of measure_ceilings().
 class ceiling_options : public detail::options_base<ceiling_options, detail::ceiling_settings> {
  public:
-  /// @param bytes  of each of two buffers, at least 1 MiB; default: 1 GiB, or a quarter of the free
-  ///   memory; the host runtime's: 16 MiB
+  /// @param bytes  of each of two buffers, at least 1 MiB and 4 times a GPU's L2 cache; 0, the
+  ///   default: 1 GiB, or a quarter of the free memory; the host runtime's: 16 MiB
   [[nodiscard]] constexpr ceiling_options bytes(std::size_t bytes) const {
     return with(&values::bytes, bytes);
   }
@@ -88,17 +88,18 @@ struct fill_random {
 };
 
 // A fused multiply-add of one element, or of the two of a pair of 16 bits each.
-struct fma_fp32 {
-  using type = float;
+template <class T>
+struct fma_one {
+  using type = T;
   static constexpr double flops = 2.0;
-  WARPWRIGHT_HOST_DEVICE static float call(float a, float x, float y) { return a * x + y; }
-  WARPWRIGHT_HOST_DEVICE static float of(float v) { return v; }
-};
-struct fma_fp64 {
-  using type = double;
-  static constexpr double flops = 2.0;
-  WARPWRIGHT_HOST_DEVICE static double call(double a, double x, double y) { return a * x + y; }
-  WARPWRIGHT_HOST_DEVICE static double of(float v) { return static_cast<double>(v); }
+  WARPWRIGHT_HOST_DEVICE static T call(T a, T x, T y) {
+#if defined(__CUDA_ARCH__)
+    return fma(a, x, y);  // with -fmad=false, too
+#else
+    return a * x + y;
+#endif
+  }
+  WARPWRIGHT_HOST_DEVICE static T of(float v) { return static_cast<T>(v); }
 };
 template <bool Bfloat16>
 struct fma_pairs {
@@ -138,14 +139,11 @@ struct multiply_add {
     type a[8];
     for (int k = 0; k < 8; ++k)
       a[k] = Fma::of(static_cast<float>((i + static_cast<unsigned>(k)) & 15U));
-#if defined(__CUDA_ARCH__)
-#pragma unroll 16
-#endif
-    for (int r = 0; r < rounds; ++r) {
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
-      for (int k = 0; k < 8; ++k) a[k] = Fma::call(a[k], by, plus);
+    for (int r = 0; r < rounds; r += detail::unrolled_rounds) {
+      WARPWRIGHT_UNROLL
+      for (int k = 0; k < 8 * detail::unrolled_rounds; ++k) {
+        a[k % 8] = Fma::call(a[k % 8], by, plus);
+      }
     }
     type sum = a[0];
     for (int k = 1; k < 8; ++k) sum = Fma::call(sum, by, a[k]);
@@ -180,10 +178,12 @@ struct follow_lines {
 
 }  // namespace ceiling_kernels
 
-/// Measures the ceilings of the current device. Other work on the device falsifies them.
-/// @param stream  of the current device
+/// Measures the ceilings of a stream's device. Other work on the device falsifies them. Peer access
+/// to the others is enabled meanwhile, and disabled again where it was not.
+/// @param stream  of any device; a default stream is that of the current one
 /// @throws std::invalid_argument  for a capturing stream, or options out of range
-/// @throws out_of_memory, cuda_error
+/// @throws out_of_memory  also where two buffers of 4 times the L2 cache are not free
+/// @throws cuda_error  when a call fails
 /// **Stream:** blocks. **Capture:** not legal. **Cost:** 3 to 5 s, and 1 s more for each other
 /// device: call it once, and keep the result. cuBLAS is loaded where the system finds it, as
 /// libcublas.so.13 or .12.
@@ -216,8 +216,8 @@ device_ceilings measure_ceilings(stream_ref stream, ceiling_options const& optio
     run(which, type::flops * 8.0 * rounds * static_cast<double>(n), n,
         k::multiply_add<type>{sink, rounds, 0.5F, 1.0F});
   };
-  arithmetic(limit::fp32, k::fma_fp32{});
-  arithmetic(limit::fp64, k::fma_fp64{});
+  arithmetic(limit::fp32, k::fma_one<float>{});
+  arithmetic(limit::fp64, k::fma_one<double>{});
   arithmetic(limit::fp16, k::fma_pairs<false>{});
   if (core.has_bfloat16()) arithmetic(limit::bf16, k::fma_pairs<true>{});
   core.tensor([&](void* matrices, std::size_t count, bool bfloat16) {

@@ -57,7 +57,7 @@ struct device_ceilings {
     int from = 0;  ///< device
     int to = 0;
     ceiling bytes_per_second;  ///< cudaMemcpyPeerAsync
-    bool direct = false;       ///< peer access; otherwise through the host
+    bool direct = false;       ///< by peer access; otherwise through the host
   };
 
   device_info device;    ///< which it is
@@ -99,12 +99,13 @@ struct roofline_point {
   double least_seconds = 0.0;     ///< at the ceiling that binds
   double best_seconds = 0.0;      ///< at the better end of that ceiling's interval
   double fraction = 0.0;          ///< least_seconds / seconds: of what is possible
-  double intensity = 0.0;         ///< flop/B
-  double ridge = 0.0;             ///< the intensity from which on arithmetic binds
+  double intensity = 0.0;         ///< flop/B; infinity for no bytes
+  double ridge = 0.0;             ///< the intensity from which on arithmetic binds; 0: not known
   double flops_per_second = 0.0;  ///< reached
   double bytes_per_second = 0.0;  ///< reached
   double ceiling_value = 0.0;     ///< of what binds
-  /// Bytes that must be in flight for the memory's ceiling, by Little's law; 0: not measured.
+  /// Bytes that must be in flight for the memory's ceiling, by Little's law; 0: not measured, as
+  /// for l2_read, of which memory_latency is not the latency.
   double bytes_in_flight = 0.0;
 };
 
@@ -112,7 +113,7 @@ struct roofline_point {
 /// arithmetic and a launch.
 /// @param seconds  that it takes, as measured: with the stream synchronised or between events
 /// @throws std::invalid_argument  for negative or infinite numbers, a time of 0, a limit that is no
-///   arithmetic or memory, and a ceiling that was not measured
+///   arithmetic or memory, and a ceiling that counts and was not measured
 /// Source: Williams, Waterman and Patterson, "Roofline", CACM 52 (2009). Example: y = a x + y of
 /// 2^28 floats does 2 flop and moves 12 B an element: 3.2 GB at 2.98 TB/s are 1.08 ms, 0.5 Gflop at
 /// 60 Tflop/s 9 us, so that memory binds.
@@ -127,19 +128,19 @@ struct named_point {
   roofline_point point;
 };
 /// Draws the roofs of memory and arithmetic, and the points under them, as SVG.
-/// @param points  under the roofs of fp32, tensor and copy
+/// @param points  under the roofs of fp32, tensor and copy; those without bytes stand at the right
+///   edge, those without operations nowhere
 /// @return the text; the caller writes the file. It refers to no other
 [[nodiscard]] std::string to_svg(device_ceilings const& c, std::vector<named_point> const& points,
                                  std::string const& title = "Roofline");
 
 /// Amdahl's law: how many times as fast a program gets when a part of it does.
-/// @param part     seconds of the part
+/// @param part     seconds of the part, as median_seconds of a sample_summary
 /// @param all      seconds of the program, the part included
-/// @param speedup  of the part; infinity: it is gone
+/// @param speedup  of the part, at most 1 / roofline_point::fraction; infinity: it is gone
 /// @return all / (all - part + part / speedup)
 /// @throws std::invalid_argument  for a part that is not in [0, all], or a speedup that is not
-/// above
-///   0
+///   above 0
 /// Source: Amdahl, AFIPS 1967. Example: of 10 ms a kernel takes 4; twice as fast gives 1.25.
 [[nodiscard]] double amdahl(double part, double all, double speedup,
                             source_location where = source_location::current());

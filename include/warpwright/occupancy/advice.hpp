@@ -37,8 +37,8 @@ struct occupancy_advice {
 
 /// How many clusters of blocks are resident at once: each in one GPC (a group of multiprocessors).
 /// @param cluster_blocks  blocks of a cluster, 1 to 16
-/// @param gpcs            multiprocessors of each GPC; of an H100 SXM mostly 16 or 18
-/// @return clusters of the whole GPU
+/// @param gpcs            multiprocessors of each GPC (of an H100 SXM mostly 16 or 18); below 0: 0
+/// @return clusters of the whole GPU, at most INT_MAX
 /// @throws std::invalid_argument  for other sizes of clusters, and below compute capability 9.0
 [[nodiscard]] int resident_clusters(occupancy_result const& o, int cluster_blocks,
                                     std::vector<int> const& gpcs,
@@ -56,23 +56,38 @@ struct flight {
 };
 /// @param bytes_per_thread   that a thread loads before it uses the first
 /// @param bytes_per_second, latency_seconds  limit::read and limit::memory_latency of
-///   measure/ceilings.hpp
+///   measure/ceilings.hpp; what is negative counts as 0
 /// Example: 2,048 threads with one float each on 132 multiprocessors are 1.1 MB; 3.2 TB/s at 0.35
 /// us need as much, so each is to load 8 bytes or more.
 [[nodiscard]] constexpr flight bytes_in_flight(occupancy_result const& o, gpu_model const& gpu,
                                                double bytes_per_thread, double bytes_per_second,
                                                double latency_seconds) noexcept {
   flight f;
-  f.bytes = bytes_per_thread * o.threads_per_multiprocessor * gpu.multiprocessors;
-  f.needed = bytes_per_second * latency_seconds;
   bool const known = bytes_per_thread > 0.0 && gpu.multiprocessors > 0;
+  if (known) f.bytes = bytes_per_thread * o.threads_per_multiprocessor * gpu.multiprocessors;
+  double const needed = bytes_per_second * latency_seconds;
+  if (bytes_per_second > 0.0 && needed > 0.0) f.needed = needed;
   f.needed_threads = known ? f.needed / bytes_per_thread / gpu.multiprocessors : 0.0;
   return f;
 }
 
+namespace detail {
+std::string occupancy_table(std::vector<occupancy_result> const& all);
+}
 /// The same kernel on several architectures, a line each: blocks, warps, occupancy, what limits.
+/// @param names  a range of arch or of architecture
+template <class Architectures>
 [[nodiscard]] std::string compare_architectures(kernel_resources const& kernel,
-                                                std::initializer_list<arch> names);
+                                                Architectures const& names) {
+  std::vector<occupancy_result> all;
+  for (auto const& each : names) all.push_back(occupancy(each, kernel));
+  return detail::occupancy_table(all);
+}
+/// The same of a list in braces.
+[[nodiscard]] inline std::string compare_architectures(kernel_resources const& kernel,
+                                                       std::initializer_list<arch> names) {
+  return compare_architectures<std::initializer_list<arch>>(kernel, names);
+}
 /// Draws the occupancy over the threads of a block, the registers of a thread and the shared memory
 /// of a block, each with the others as they are, and where the kernel is.
 /// @return SVG, which refers to no other file; the caller writes it

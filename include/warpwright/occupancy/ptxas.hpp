@@ -28,15 +28,18 @@ struct ptxas_kernel {
   std::size_t spill_load_bytes = 0;
 };
 
-/// Reads a build's output; lines of others than ptxas are skipped.
-/// @return the kernels in their order, each once for each architecture
-/// @throws std::invalid_argument  naming the line that it cannot read, an architecture that is not
-///   in the table, or that there is no kernel
+/// Reads a build's output: lines of ptxas and of nvlink (`-Xnvlink -v`), with or without a prefix;
+/// others are skipped. With `-rdc=true` ptxas does not know the functions that a kernel calls: what
+/// nvlink says replaces its registers, barriers and shared memory.
+/// @return the kernels in their order, as often as they are compiled
+/// @throws std::invalid_argument  naming the line that it cannot read, or that is for an
+///   architecture that is not in the table, or that there is no kernel
 [[nodiscard]] std::vector<ptxas_kernel> parse_ptxas(
     std::string const& text, source_location where = source_location::current());
 
 /// A line for each kernel, the one with the lowest occupancy first, and of equal ones that which
-/// spills most; below it the cheapest change.
+/// spills most; below it the cheapest change that needs no more threads. The same kernel of several
+/// files is listed once.
 /// @param threads       of a block
 /// @param dynamic_bytes  of shared memory of a block
 [[nodiscard]] std::string to_text(std::vector<ptxas_kernel> const& kernels, int threads = 256,

@@ -9,8 +9,15 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void throw_unknown_gpu(char const* name, source_location where) {
-  text known = "";
-  for (gpu_model const* gpu : gpu_models) known += text{known.empty() ? "" : ", "} + gpu->name;
+  text known = "", candidates = "";
+  for (gpu_model const* gpu : gpu_models) {
+    text& list = same_product(gpu->name, name, true) ? candidates : known;
+    list += text{list.empty() ? "" : ", "} + gpu->name;
+  }
+  if (!candidates.empty()) {
+    throw_invalid_argument(text{"GPU '"} + name + "' may be one of " + candidates + ": name that",
+                           where);
+  }
   throw_invalid_argument(text{"there is no GPU '"} + name + "' in the table, which has " + known +
                              "; copy the nearest one and change what differs, or read an "
                              "installed one with gpu_model::of()",

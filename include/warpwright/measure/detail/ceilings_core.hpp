@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/core/detail/function_ref.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
 #include <warpwright/core/stream.hpp>
@@ -18,12 +19,16 @@ struct ceiling_settings {
   double seconds_each = 0.2;
 };
 
+// Of a loop of multiply-adds: its own instructions are less than 1 % of those.
+inline constexpr int unrolled_rounds = 64;
+
 /// Memory of the runtime's own, as what is measured must not depend on a pool.
 class plain_memory : noncopyable {
  public:
   enum class kind { device, host };
+  /// @param stream  that uses it: it is waited for before the memory goes, if a call fails, too
   /// @throws out_of_memory, cuda_error
-  plain_memory(kind where_it_is, std::size_t bytes, source_location where);
+  plain_memory(kind where_it_is, std::size_t bytes, stream_ref stream, source_location where);
   ~plain_memory();
   [[nodiscard]] unsigned char* data() const noexcept { return static_cast<unsigned char*>(data_); }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
@@ -32,6 +37,7 @@ class plain_memory : noncopyable {
   kind kind_;
   void* data_ = nullptr;
   std::size_t size_;
+  stream_ref stream_;
 };
 
 /// measure_ceilings() without its kernels.
@@ -48,7 +54,7 @@ class ceilings_core : noncopyable {
   /// @return a power of two, about a quarter of the L2 cache, in bytes; 0: there is none
   [[nodiscard]] std::size_t l2_part() const noexcept;
   [[nodiscard]] std::uint64_t resident_threads() const noexcept;
-  /// @return rounds of the kernel, for some 0.5 ms
+  /// @return rounds of the kernel, for some 0.5 ms; a multiple of unrolled_rounds
   [[nodiscard]] int rounds(limit which) const noexcept;
   [[nodiscard]] bool has_bfloat16() const noexcept { return result_.gpu.major >= 8; }
   /// @return lines of 128 B in the source, a power of two
@@ -69,6 +75,7 @@ class ceilings_core : noncopyable {
                                   source_location where);
   void measure_one(limit which, double work, double parts, function_ref<void()> call);
 
+  scoped_stream_device current_;  // first, and last to end
   stream_ref stream_;
   ceiling_settings settings_;
   source_location where_;

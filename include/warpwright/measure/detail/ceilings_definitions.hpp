@@ -6,6 +6,7 @@
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
 #include <warpwright/core/detail/clock.hpp>
+#include <warpwright/core/detail/device/device_scope.hpp>
 #include <warpwright/core/detail/system/dynamic_library.hpp>
 #include <warpwright/core/detail/text/line_fields.hpp>
 #include <warpwright/measure/measure.hpp>
@@ -29,11 +30,8 @@ class cublas_library : noncopyable {
       bool const whole =
           library_.find("cublasCreate_v2", create) && library_.find("cublasDestroy_v2", destroy_) &&
           library_.find("cublasSetStream_v2", set_stream) && library_.find("cublasGemmEx", gemm_);
-      if (!whole || create(&handle_) != 0) {
-        handle_ = nullptr;
-        return false;
-      }
-      return set_stream(handle_, stream) == 0;
+      if (whole && create(&handle_) == 0) return set_stream(handle_, stream) == 0;
+      handle_ = nullptr;  // one that is newer than the driver: the next may work
     }
     return false;
   }
@@ -54,6 +52,32 @@ class cublas_library : noncopyable {
                int, void const*, void*, int, int, int, int) = nullptr;
 };
 
+/// Peer access of two devices, both ways, without which copies between them go through the host.
+class peer_access : noncopyable {
+ public:
+  peer_access(int a, int b) noexcept : ends_{a, b}, direct_{enable(0) && enable(1)} {}
+  ~peer_access() {
+    for (int i = 0; i < 2; ++i) {
+      if (!enabled_[i]) continue;  // or it was before
+      device_scope const current{ends_[i]};
+      discard(cudaDeviceDisablePeerAccess(ends_[1 - i]));
+    }
+  }
+  [[nodiscard]] bool direct() const noexcept { return direct_; }
+
+ private:
+  bool enable(int i) noexcept {
+    device_scope const current{ends_[i]};
+    cudaError_t const status = discard(cudaDeviceEnablePeerAccess(ends_[1 - i], 0));
+    enabled_[i] = status == cudaSuccess;
+    return enabled_[i] || status == cudaErrorPeerAccessAlreadyEnabled;
+  }
+
+  int ends_[2];
+  bool enabled_[2] = {};
+  bool direct_;
+};
+
 inline std::size_t power_of_two_below(std::size_t n) noexcept {
   std::size_t power = 1;
   while (power <= n / 2) power *= 2;
@@ -61,33 +85,48 @@ inline std::size_t power_of_two_below(std::size_t n) noexcept {
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE plain_memory::plain_memory(kind where_it_is, std::size_t bytes,
+                                                             stream_ref stream,
                                                              source_location where)
-    : kind_{where_it_is}, size_{bytes} {
-  check(kind_ == kind::device ? cudaMalloc(&data_, bytes) : cudaMallocHost(&data_, bytes),
-        kind_ == kind::device ? "cudaMalloc" : "cudaMallocHost", where);
+    : kind_{where_it_is}, size_{bytes}, stream_{stream} {
+  bool const device = kind_ == kind::device;
+  cudaError_t const status = device ? cudaMalloc(&data_, bytes) : cudaMallocHost(&data_, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    discard(status);
+    std::size_t available = 0, total = 0;
+    if (device) discard(cudaMemGetInfo(&available, &total));
+    int const place = device ? current_device(where).value() : -1;
+    throw out_of_memory{{bytes, 0, 0, available, ~std::size_t{0}, place}, where};
+  }
+  check(status, device ? "cudaMalloc" : "cudaMallocHost", where);
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE plain_memory::~plain_memory() {
+  discard(cudaStreamSynchronize(stream_.get()));
   discard(kind_ == kind::device ? cudaFree(data_) : cudaFreeHost(data_));
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::size_t ceilings_core::buffer_bytes(
     device_ceilings const& of, ceiling_settings const& settings, source_location where) {
   constexpr std::size_t mib = std::size_t{1} << 20U;
-  std::size_t bytes = settings.bytes;
-  if (bytes == 0) {
-    std::size_t const most = of.device.host_runtime ? 16 * mib : 1024 * mib;
-    std::size_t const quarter = of.device.memory_free_bytes / 4;
-    bytes = quarter < most ? quarter : most;
-  }
-  bytes = bytes / mib * mib;
-  if (bytes == 0 || !(settings.seconds_each > 0.0 && settings.seconds_each <= 60.0)) {
-    throw_invalid_argument(text{"measure_ceilings: buffers of "} + bytes + " B and " +
-                               settings.seconds_each +
-                               " s for each; give at least 1 MiB, and up to 60 s",
+  if (!(settings.seconds_each > 0.0 && settings.seconds_each <= 60.0)) {
+    throw_invalid_argument(text{"measure_ceilings: "} + settings.seconds_each +
+                               " s for each; give more than 0, and up to 60 s",
                            where);
   }
-  return bytes;
+  bool const host = of.device.host_runtime;
+  std::size_t const l2 = host ? 0 : of.gpu.l2_bytes;
+  std::size_t const least = l2 == 0 ? mib : (4 * l2 + mib - 1) / mib * mib;
+  if (settings.bytes != 0 && settings.bytes < least) {
+    text problem = text{"measure_ceilings: buffers of "} + settings.bytes + " B; give at least " +
+                   least / mib + " MiB";
+    if (l2 != 0) problem += text{", 4 times the L2 cache of "} + l2 + " B, which is no memory";
+    throw_invalid_argument(problem, where);
+  }
+  std::size_t const most = host ? 16 * mib : 1024 * mib;
+  std::size_t const quarter = of.device.memory_free_bytes / 4;
+  std::size_t const chosen = quarter < most ? quarter : most;
+  std::size_t const bytes = settings.bytes != 0 ? settings.bytes : chosen;
+  return bytes < least ? least : bytes / mib * mib;  // of which too little may be free
 }
 
 WARPWRIGHT_COLD inline device_ceilings current_device_ceilings(stream_ref stream,
@@ -103,14 +142,15 @@ WARPWRIGHT_COLD inline device_ceilings current_device_ceilings(stream_ref stream
 WARPWRIGHT_COLD WARPWRIGHT_INLINE ceilings_core::ceilings_core(stream_ref stream,
                                                                ceiling_settings const& settings,
                                                                source_location where)
-    : stream_{stream},
+    : current_{stream.get()},
+      stream_{stream},
       settings_{settings},
       where_{where},
       begin_{monotonic_nanoseconds()},
       result_{current_device_ceilings(stream, where)},
-      source_{plain_memory::kind::device, buffer_bytes(result_, settings, where), where},
-      target_{plain_memory::kind::device, source_.size(), where},
-      sink_{plain_memory::kind::device, sizeof(std::uint32_t), where} {
+      source_{plain_memory::kind::device, buffer_bytes(result_, settings, where), stream, where},
+      target_{plain_memory::kind::device, source_.size(), stream, where},
+      sink_{plain_memory::kind::device, sizeof(std::uint32_t), stream, where} {
   check(cudaMemsetAsync(sink_.data(), 0, sizeof(std::uint32_t), stream.get()), "cudaMemsetAsync",
         where);
 }
@@ -128,7 +168,7 @@ WARPWRIGHT_INLINE std::uint64_t ceilings_core::resident_threads() const noexcept
 
 WARPWRIGHT_INLINE int ceilings_core::rounds(limit which) const noexcept {
   if (result_.device.host_runtime) return 256;
-  return which == limit::fp64 ? 512 : 2048;
+  return which == limit::fp64 ? 4096 : 8192;
 }
 
 WARPWRIGHT_INLINE std::size_t ceilings_core::latency_lines() const noexcept {
@@ -169,7 +209,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void ceilings_core::copies() {
           "cudaMemcpyAsync", where_);
   });
   std::size_t const most = std::size_t{64} << 20U;
-  plain_memory const host{plain_memory::kind::host, bytes() < most ? bytes() : most, where_};
+  plain_memory const host{plain_memory::kind::host, bytes() < most ? bytes() : most, stream_,
+                          where_};
   auto const work = static_cast<double>(host.size());
   auto const copy = [&](void* to, void const* from, cudaMemcpyKind kind) {
     check(cudaMemcpyAsync(to, from, host.size(), kind, stream_.get()), "cudaMemcpyAsync", where_);
@@ -221,15 +262,16 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void ceilings_core::launches(
       if (graph != nullptr) discard(cudaGraphDestroy(graph));
     }
   } graph;
-  check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal),
+  stream const captured{where_};  // as a default stream cannot capture
+  check(cudaStreamBeginCapture(captured.get(), cudaStreamCaptureModeThreadLocal),
         "cudaStreamBeginCapture", where_);
   try {
-    launch(stream_);
+    launch(captured);
   } catch (...) {
-    discard(cudaStreamEndCapture(stream_.get(), &graph.graph));
+    discard(cudaStreamEndCapture(captured.get(), &graph.graph));
     throw;
   }
-  check(cudaStreamEndCapture(stream_.get(), &graph.graph), "cudaStreamEndCapture", where_);
+  check(cudaStreamEndCapture(captured.get(), &graph.graph), "cudaStreamEndCapture", where_);
   check(cudaGraphInstantiate(&graph.exec, graph.graph, 0), "cudaGraphInstantiate", where_);
   seconds(limit::graph_launch,
           [&] { check(cudaGraphLaunch(graph.exec, stream_.get()), "cudaGraphLaunch", where_); });
@@ -240,19 +282,20 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void ceilings_core::links() {
   int const from = result_.device.id.value();
   for (int to = 0; to < device_count(where_); ++to) {
     if (to == from) continue;
-    int direct = 0;
-    check(cudaDeviceCanAccessPeer(&direct, from, to), "cudaDeviceCanAccessPeer", where_);
+    peer_access const access{from, to};
     std::size_t const most = std::size_t{64} << 20U;
     std::size_t const size = bytes() < most ? bytes() : most;
-    scoped_device current{device_id{to}, where_};
-    plain_memory const buffer{plain_memory::kind::device, size, where_};
+    plain_memory const buffer = [&] {
+      scoped_device const current{device_id{to}, where_};
+      return plain_memory{plain_memory::kind::device, size, stream_, where_};
+    }();
     ceiling const copies = result_[limit::copy];
     rate(limit::copy, static_cast<double>(size), [&] {
       check(cudaMemcpyPeerAsync(buffer.data(), to, source(), from, size, stream_.get()),
             "cudaMemcpyPeerAsync", where_);
     });
     stream_.synchronize(where_);
-    result_.peers.push_back({from, to, exchange(result_[limit::copy], copies), direct != 0});
+    result_.peers.push_back({from, to, exchange(result_[limit::copy], copies), access.direct()});
   }
 }
 

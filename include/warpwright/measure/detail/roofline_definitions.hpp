@@ -42,7 +42,29 @@ inline limit_facts const& facts_of(limit which) noexcept {
 
 WARPWRIGHT_COLD inline string_builder value_text(limit which, double value) {
   if (facts_of(which).unit[0] == 's') return format_seconds(value);
-  return format_rate(value) + facts_of(which).unit;
+  return format_rate(value) + (value < 999.95 ? " " : "") + facts_of(which).unit;
+}
+
+WARPWRIGHT_COLD inline string_builder ceiling_row(string_builder const& name, limit which,
+                                                  ceiling const& one,
+                                                  string_builder const& method) {
+  string_builder value = "-";
+  string_builder spread = "";
+  if (one.value > 0.0) {
+    value = value_text(which, one.value);
+    double const half = 50.0 * (one.high - one.low) / one.value;
+    spread = (half < 99.95 ? format_number("+-%.1f %%", half) : string_builder{"> 100 %"}) +
+             (one.converged ? "" : "?");
+  }
+  return padded(name, 13, true) + padded(value, 15) + padded(spread, 10) + "  " + method + "\n";
+}
+
+WARPWRIGHT_COLD inline string_builder ceiling_json(ceiling const& one) {
+  auto const figure = [&](double value) {
+    return one.value > 0.0 ? json_number(value, "%.6g") : string_builder{"null"};
+  };
+  return "\"value\":" + figure(one.value) + ",\"low\":" + figure(one.low) +
+         ",\"high\":" + figure(one.high) + ",\"converged\":" + (one.converged ? "true" : "false");
 }
 
 WARPWRIGHT_COLD inline string_builder plot_rate(double value) { return format_tick(value, false); }
@@ -64,30 +86,19 @@ WARPWRIGHT_INLINE char const* to_string(limit which) noexcept {
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_text(device_ceilings const& c) {
-  using detail::padded;
   detail::string_builder text = detail::string_builder{c.gpu.name} + ", sm_" + c.gpu.major +
                                 c.gpu.minor + ", " + c.gpu.multiprocessors +
                                 " multiprocessors, CUDA " + c.device.driver_version / 1000 + "." +
                                 c.device.driver_version % 1000 / 10 + ", " + c.date + "\n";
   for (std::size_t i = 0; i < limit_count; ++i) {
-    auto const which = static_cast<limit>(i);
-    ceiling const& one = c.all[i];
-    detail::string_builder value = "-";
-    detail::string_builder spread = "";
-    if (one.value > 0.0) {
-      value = detail::value_text(which, one.value);
-      double const half = 50.0 * (one.high - one.low) / one.value;
-      spread = (half < 99.95 ? detail::format_number("+-%.1f %%", half)
-                             : detail::string_builder{"> 100 %"}) +
-               (one.converged ? "" : "?");
-    }
-    text += detail::padded(detail::limits[i].name, 13, true) + padded(value, 15) +
-            padded(spread, 10) + "  " + detail::limits[i].method + "\n";
+    text += detail::ceiling_row(detail::limits[i].name, static_cast<limit>(i), c.all[i],
+                                detail::limits[i].method);
   }
   for (device_ceilings::peer const& p : c.peers) {
-    text += detail::padded(detail::string_builder{"to device "} + p.to, 13, true) +
-            padded(detail::value_text(limit::copy, p.bytes_per_second.value), 15) + padded("", 10) +
-            "  cudaMemcpyPeerAsync, " + (p.direct ? "directly" : "through the host") + "\n";
+    text += detail::ceiling_row(detail::string_builder{"to device "} + p.to, limit::copy,
+                                p.bytes_per_second,
+                                detail::string_builder{"cudaMemcpyPeerAsync, "} +
+                                    (p.direct ? "directly" : "through the host"));
   }
   return text;
 }
@@ -96,9 +107,11 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_json(device_ceilings const& c) 
   using detail::json_text;
   detail::string_builder json =
       "{\"device\":" + json_text(c.gpu.name) + ",\"uuid\":" + json_text(c.device.uuid) +
-      ",\"driver_version\":" + c.device.driver_version +
+      ",\"compute_capability\":\"" + c.gpu.major + "." + c.gpu.minor +
+      "\",\"multiprocessors\":" + c.gpu.multiprocessors +
+      ",\"memory_bytes\":" + c.gpu.memory_bytes + ",\"driver_version\":" + c.device.driver_version +
       ",\"runtime_version\":" + c.device.runtime_version + ",\"date\":" + json_text(c.date) +
-      ",\"seconds\":" + detail::format_number("%.3f", c.seconds) + ",\"ceilings\":{";
+      ",\"seconds\":" + detail::json_number(c.seconds, "%.3f") + ",\"ceilings\":{";
   for (std::size_t i = 0; i < limit_count; ++i) {
     ceiling const& one = c.all[i];
     json += (i == 0 ? "" : ",") + json_text(detail::limits[i].name) + ":";
@@ -106,27 +119,33 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_json(device_ceilings const& c) 
       json += "null";
       continue;
     }
-    json += "{\"value\":" + detail::format_number("%.6g", one.value) +
-            ",\"low\":" + detail::format_number("%.6g", one.low) +
-            ",\"high\":" + detail::format_number("%.6g", one.high) +
-            ",\"converged\":" + (one.converged ? "true" : "false") +
-            ",\"unit\":" + json_text(detail::limits[i].unit) +
+    json += "{" + detail::ceiling_json(one) + ",\"unit\":" + json_text(detail::limits[i].unit) +
             ",\"method\":" + json_text(detail::limits[i].method) + "}";
   }
-  return json + "}}\n";
+  json += "},\"peers\":[";
+  char const* comma = "";
+  for (device_ceilings::peer const& p : c.peers) {
+    json += detail::string_builder{comma} + "{\"from\":" + p.from + ",\"to\":" + p.to +
+            ",\"direct\":" + (p.direct ? "true," : "false,") +
+            detail::ceiling_json(p.bytes_per_second) + "}";
+    comma = ",";
+  }
+  return json + "]}\n";
 }
 
 WARPWRIGHT_INLINE roofline_point roofline(device_ceilings const& c, cost const& what,
                                           double seconds, source_location where) {
   bool const possible = what.flops >= 0.0 && what.bytes >= 0.0 && seconds > 0.0 &&
-                        std::isfinite(what.flops + what.bytes + seconds);
+                        std::isfinite(what.flops) && std::isfinite(what.bytes) &&
+                        std::isfinite(seconds);
   if (!possible) {
     detail::throw_invalid_argument(detail::text{"roofline: "} + what.flops + " flop and " +
                                        what.bytes + " B in " + seconds +
                                        " s; give 0 or more of both, and a time above 0",
                                    where);
   }
-  if (what.math < limit::fp32 || what.math > limit::tensor || what.memory > limit::l2_read) {
+  if (what.math < limit::fp32 || what.math > limit::tensor || what.memory < limit::copy ||
+      what.memory > limit::l2_read) {
     detail::throw_invalid_argument(detail::text{"roofline: '"} + to_string(what.math) +
                                        "' is to be arithmetic and '" + to_string(what.memory) +
                                        "' memory; give fp32 to tensor, and copy to l2_read",
@@ -135,7 +154,7 @@ WARPWRIGHT_INLINE roofline_point roofline(device_ceilings const& c, cost const& 
   double const flops = c[what.math].value;
   double const bytes = c[what.memory].value;
   for (limit const needed : {what.math, what.memory}) {
-    bool const counts = needed == what.math ? what.flops > 0.0 : true;
+    bool const counts = (needed == what.math ? what.flops : what.bytes) > 0.0;
     if (c[needed].value > 0.0 || !counts) continue;
     detail::throw_invalid_argument(detail::text{"roofline: the ceiling '"} + to_string(needed) +
                                        "' of " + c.gpu.name +
@@ -147,7 +166,7 @@ WARPWRIGHT_INLINE roofline_point roofline(device_ceilings const& c, cost const& 
   p.what = what;
   p.seconds = seconds;
   double const math_seconds = what.flops > 0.0 ? what.flops / flops : 0.0;
-  double const memory_seconds = what.bytes / bytes;
+  double const memory_seconds = what.bytes > 0.0 ? what.bytes / bytes : 0.0;
   double const launch = c[limit::launch].value;
   p.binds = math_seconds > memory_seconds ? what.math : what.memory;
   p.least_seconds = math_seconds > memory_seconds ? math_seconds : memory_seconds;
@@ -159,12 +178,14 @@ WARPWRIGHT_INLINE roofline_point roofline(device_ceilings const& c, cost const& 
   ceiling const& roof = c[p.binds];
   double const better = p.binds == limit::launch ? roof.low / roof.value : roof.value / roof.high;
   p.best_seconds = p.least_seconds * (better > 0.0 && better < 1.0 ? better : 1.0);
-  p.intensity = what.bytes > 0.0 ? what.flops / what.bytes : 0.0;
-  p.ridge = flops / bytes;
+  p.intensity = what.bytes > 0.0 ? what.flops / what.bytes : what.flops > 0.0 ? HUGE_VAL : 0.0;
+  p.ridge = bytes > 0.0 ? flops / bytes : 0.0;
   p.flops_per_second = what.flops / seconds;
   p.bytes_per_second = what.bytes / seconds;
   p.ceiling_value = c[p.binds].value;
-  p.bytes_in_flight = littles_law(bytes, c[limit::memory_latency].value);
+  if (what.memory != limit::l2_read) {
+    p.bytes_in_flight = littles_law(bytes, c[limit::memory_latency].value);
+  }
   return p;
 }
 
@@ -190,16 +211,16 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string explain(roofline_point const& p) {
     text +=
         ". More than is possible: are bytes in a cache, counted twice, or was the stream not "
         "synchronised?";
-  } else if (p.binds == limit::launch) {
+  } else if (p.binds == limit::launch && p.fraction >= 0.5) {
     text += ": fuse it with others, or capture it in a graph";
-  } else if (p.fraction >= 0.8) {
+  } else if (p.binds != limit::launch && p.fraction >= 0.8) {
     text += string_builder{": only "} +
             (math ? "fewer operations or a narrower type help" : "fewer bytes help");
-  } else if (!math && p.bytes_in_flight > 0.0) {
+  } else if (!math && p.binds != limit::launch && p.bytes_in_flight > 0.0) {
     text += ": " + detail::format_bytes(p.bytes_in_flight) +
             " must be in flight; load more in each thread, or have more threads resident";
   } else {
-    text += ": look for waits, few blocks, and instructions beside the arithmetic";
+    text += ": look for waits, few blocks, and instructions beside those that count";
   }
   return text;
 }
@@ -215,11 +236,17 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_svg(device_ceilings const& c,
   detail::array<plot_point> placed;
   for (named_point const& n : points) {
     double const x = n.point.intensity;
+    if (!detail::can_be_drawn(x)) continue;
+    if (x < low) low = x;
+    if (x > high) high = x;
+  }
+  std::vector<named_point const*> drawn;
+  for (named_point const& n : points) {
+    double const x = std::isinf(n.point.intensity) ? high : n.point.intensity;
     double const y = n.point.flops_per_second;
     if (!detail::can_be_drawn(x) || !detail::can_be_drawn(y)) continue;
     placed.push_back({x, y, y, y, true});
-    if (x < low) low = x;
-    if (x > high) high = x;
+    drawn.push_back(&n);
   }
   detail::plot_layout layout;
   layout.panel_height = 320;
@@ -255,10 +282,10 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_svg(device_ceilings const& c,
                     to_string(roofs[r].memory) + " " +
                     detail::value_text(roofs[r].memory, c[roofs[r].memory].value));
   }
-  for (named_point const& n : points) {
-    if (!detail::can_be_drawn(n.point.intensity)) continue;
-    chart.point(n.point.intensity, n.point.flops_per_second, plot_style::red,
-                string_builder{n.name} + " " + detail::format_percent(n.point.fraction));
+  for (std::size_t i = 0; i < drawn.size(); ++i) {
+    chart.point(
+        placed[i].x, placed[i].y, plot_style::red,
+        string_builder{drawn[i]->name} + " " + detail::format_percent(drawn[i]->point.fraction));
   }
   return chart.finish("flop/B");
 }

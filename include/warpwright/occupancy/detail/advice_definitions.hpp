@@ -54,44 +54,54 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::vector<occupancy_advice> advise(occupancy
   detail::advisor advisor{o};
   auto const size = [](int value) { return static_cast<std::size_t>(value); };
   if (o.problem == launch_problem::shared_memory_not_opted_in) {
-    advisor.consider(
-        string_builder{
-            "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, "} +
-            k.shared_bytes() + " - static_bytes)",
-        detail::change_text("shared memory of a block at most ", k.max_shared_bytes(),
-                            k.shared_bytes()),
-        k.max_shared_bytes(k.shared_bytes()));
+    advisor.consider(string_builder{"ww::allow_dynamic_shared_bytes(kernel, "} + k.shared_bytes() +
+                         " - static_bytes)",
+                     detail::change_text("shared memory of a block at most ", k.max_shared_bytes(),
+                                         k.shared_bytes()),
+                     k.max_shared_bytes(k.shared_bytes()));
   }
-  if (k.carveout_percent() >= 0 && o.limited_by(resource::shared_memory)) {
-    kernel_resources const most = k.carveout_percent(-1);
-    int const percent = smallest_carveout_percent(occupancy(a, most));
+  occupancy_fix const carveout = detail::carveout_fix(o);
+  if (carveout.found) {
+    int const percent = carveout.resources.carveout_percent();
     advisor.consider(
         string_builder{
             "cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, "} +
             percent + ")",
         detail::change_text("carve-out percent ", size(k.carveout_percent()), size(percent)),
-        k.carveout_percent(percent));
+        carveout.resources);
   }
   block_size_suggestion const other = suggest_block_size(a, k);
   if (other.threads > 0 && other.threads != k.threads()) {
     advisor.consider(
         string_builder{"kernel<<<blocks, "} + other.threads + ">>>",
-        detail::change_text("threads of a block ", size(k.threads()), size(other.threads)),
+        detail::change_text("threads of a block ", size(k.threads()), size(other.threads)) +
+            " with the same resources",
         k.threads(other.threads));
   }
   // The next block, and as many as the warp slots hold.
-  int const warps = (k.threads() + a.warp_size - 1) / a.warp_size;
-  int const most = a.max_warps_per_multiprocessor / warps;
+  int const threads = detail::min_of(k.threads(), a.max_threads_per_block);  // it may be INT_MAX
+  int const most = a.max_warps_per_multiprocessor / ((threads + a.warp_size - 1) / a.warp_size);
   for (int const blocks : {o.blocks_per_multiprocessor + 1, most}) {
-    int const registers = max_registers_per_thread(a, k, blocks);
+    int registers = max_registers_per_thread(a, k, blocks);
     // Fewer than 16 registers per thread are not practical.
     if (registers < 16 || registers >= k.registers()) continue;
-    kernel_resources const after = k.registers(registers);
-    advisor.consider(
-        detail::launch_bounds(k.threads(), occupancy(a, after).blocks_per_multiprocessor),
-        detail::change_text("registers ", size(k.registers()), size(registers)), after);
+    // What else limits may allow fewer blocks, which need not take as many registers.
+    int const reached = occupancy(a, k.registers(registers)).blocks_per_multiprocessor;
+    if (reached == 0) continue;
+    registers = max_registers_per_thread(a, k, reached);
+    advisor.consider(detail::launch_bounds(k.threads(), reached),
+                     detail::change_text("registers ", size(k.registers()), size(registers)),
+                     k.registers(registers));
   }
-  occupancy_fix const fix = smallest_fix(o);
+  occupancy_fix fix = smallest_fix(o);
+  if (o.problem == launch_problem::shared_memory_over_limit ||
+      o.problem == launch_problem::barriers_over_limit) {
+    std::size_t bytes = 0;
+    fix.found = max_shared_bytes_per_block(a, k, 1, bytes);
+    if (k.shared_bytes() < bytes) bytes = k.shared_bytes();
+    fix.resources =
+        k.shared_bytes(bytes).barriers(detail::min_of(k.barriers(), a.max_barriers_per_block));
+  }
   if (fix.found) {
     string_builder what;
     string_builder code;
@@ -107,15 +117,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::vector<occupancy_advice> advise(occupancy
     less("shared memory ", k.shared_bytes(), after.shared_bytes(),
          string_builder{k.shared_bytes() - after.shared_bytes()} + " B of shared memory fewer");
     less("barriers ", size(k.barriers()), size(after.barriers()),
-         string_builder{k.barriers() - after.barriers()} + " barriers fewer");
+         detail::count_text(k.barriers() - after.barriers(), "barrier") + " fewer");
     advisor.consider(code, what, after);
-  }
-  if (o.problem == launch_problem::registers_over_limit ||
-      o.problem == launch_problem::block_registers_over_limit) {
-    int const registers = max_registers_per_thread(a, k, 1);
-    advisor.consider(detail::launch_bounds(k.threads(), 1),
-                     detail::change_text("registers ", size(k.registers()), size(registers)),
-                     k.registers(registers));
   }
   return advisor.all;
 }
@@ -132,32 +135,30 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE int resident_clusters(occupancy_result const& 
                                        "compute capability 9.0",
                                    where);
   }
-  int clusters = 0;
-  for (int const multiprocessors : gpcs) {
+  long long clusters = 0;  // wide, as the sizes may be any
+  for (long long const multiprocessors : gpcs) {
+    if (multiprocessors < 0) continue;
     clusters += multiprocessors * o.blocks_per_multiprocessor / cluster_blocks;
   }
-  return clusters;
+  return clusters < 2147483647 ? static_cast<int>(clusters) : 2147483647;
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string compare_architectures(
-    kernel_resources const& kernel, std::initializer_list<arch> names) {
-  using detail::padded;
-  detail::string_builder text = "arch    blocks  warps  occupancy  limited by\n";
-  for (arch const name : names) {
-    occupancy_result const o = occupancy(name, kernel);
+namespace detail {
+
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string occupancy_table(
+    std::vector<occupancy_result> const& all) {
+  string_builder text = "arch    blocks  warps  occupancy  limited by\n";
+  for (occupancy_result const& o : all) {
     bool const full = o.fraction == 1.0;
     text += padded(to_string(o.device), 8, true) + padded(o.blocks_per_multiprocessor, 6) +
-            padded(o.warps_per_multiprocessor, 7) + padded(detail::format_percent(o.fraction), 11) +
-            "  " +
-            (o.problem != launch_problem::none ? "cannot run: " + detail::launch_problem_text(o)
-             : full                            ? detail::string_builder{"nothing"}
-                                               : detail::limiters_text(o)) +
+            padded(o.warps_per_multiprocessor, 7) + padded(format_percent(o.fraction), 11) + "  " +
+            (o.problem != launch_problem::none ? "cannot run: " + launch_problem_text(o)
+             : full                            ? string_builder{"nothing"}
+                                               : limiters_text(o)) +
             "\n";
   }
   return text;
 }
-
-namespace detail {
 
 // One of the three charts: the occupancy over one number of the kernel.
 template <class Change>
@@ -166,15 +167,19 @@ WARPWRIGHT_COLD string_builder occupancy_chart(occupancy_result const& o, char c
                                                string_builder (*label)(double), plot_scale scale,
                                                Change change) {
   array<plot_point> curve;
-  for (int value = first; value <= last; value += step) {
-    double const percent = 100.0 * occupancy(o.device, change(value)).fraction;
-    // A step, not a slope.
-    if (!curve.empty() && curve.back().y != percent) {
-      curve.push_back(
-          {static_cast<double>(value), curve.back().y, curve.back().y, curve.back().y, true});
-    }
-    curve.push_back({static_cast<double>(value), percent, percent, percent, true});
+  auto const add = [&](int value, double y) {
+    curve.push_back({static_cast<double>(value), y, y, y, true});
+  };
+  double percent = -1.0;
+  // What is allocated in units of `step` is one unit more from 1 behind a multiple on.
+  for (int value = first; value <= last; value += value == 0 ? 1 : step) {
+    double const next = 100.0 * occupancy(o.device, change(value)).fraction;
+    if (next == percent) continue;
+    if (percent >= 0.0) add(value, percent);  // a step, not a slope
+    add(value, next);
+    percent = next;
   }
+  add(last, percent);
   plot_layout layout;
   layout.standalone = false;
   layout.top = 34;
@@ -201,14 +206,15 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_svg(occupancy_result const& o,
   auto const whole = [](double value) { return detail::format_number("%.0f", value); };
   auto const kib = [](double value) { return detail::format_tick(value, true); };
   string_builder const charts[] = {
-      detail::occupancy_chart(o, "threads of a block", k.threads(), 32,
-                              o.device.max_threads_per_block, 32, whole, detail::plot_scale::linear,
+      detail::occupancy_chart(o, "threads of a block", k.threads(), 1,
+                              o.device.max_threads_per_block, 1, whole, detail::plot_scale::linear,
                               [&](int value) { return k.threads(value); }),
       detail::occupancy_chart(
-          o, "registers of a thread", k.registers(), 1, o.device.max_registers_per_thread, 1, whole,
+          o, "registers of a thread", k.registers(), 0, o.device.max_registers_per_thread, 1, whole,
           detail::plot_scale::linear, [&](int value) { return k.registers(value); }),
       detail::occupancy_chart(o, "shared memory of a block", static_cast<double>(k.shared_bytes()),
-                              0, static_cast<int>(o.device.shared_bytes_per_block_optin), 256, kib,
+                              0, static_cast<int>(o.device.shared_bytes_per_block_optin),
+                              static_cast<int>(o.device.shared_allocation_unit_bytes), kib,
                               detail::plot_scale::linear_bytes, [&](int value) {
                                 return k.shared_bytes(static_cast<std::size_t>(value));
                               })};

@@ -80,6 +80,18 @@ WARPWRIGHT_COLD inline string_builder launch_bounds(int threads, int blocks) {
   return all + (blocks > 1 ? string_builder{", "} + blocks : string_builder{}) + ")";
 }
 
+// The carve-out with which as many blocks are resident as with the largest.
+inline occupancy_fix carveout_fix(occupancy_result const& o) {
+  occupancy_fix fix{};
+  kernel_resources const& k = o.resources;
+  if (k.carveout_percent() < 0 || !o.limited_by(resource::shared_memory)) return fix;
+  occupancy_result const most = occupancy(o.device, k.carveout_percent(-1));
+  fix.resources = k.carveout_percent(smallest_carveout_percent(most));
+  fix.occupancy = occupancy(o.device, fix.resources);
+  fix.found = fix.occupancy.blocks_per_multiprocessor > o.blocks_per_multiprocessor;
+  return fix;
+}
+
 inline string_builder fix_text(occupancy_result const& o, occupancy_fix const& fix) {
   string_builder text;
   auto const change = [&text](char const* name, std::size_t from, std::size_t to,
@@ -96,6 +108,8 @@ inline string_builder fix_text(occupancy_result const& o, occupancy_fix const& f
   change(several ? "shared memory " : "", before.shared_bytes(), after.shared_bytes(), " bytes");
   change(several ? "barriers " : "", static_cast<std::size_t>(before.barriers()),
          static_cast<std::size_t>(after.barriers()), "");
+  change("carve-out percent ", static_cast<std::size_t>(before.carveout_percent()),
+         static_cast<std::size_t>(after.carveout_percent()), "");
   text += " gives " + count_text(fix.occupancy.blocks_per_multiprocessor, "block") +
           " instead of " + string_builder(o.blocks_per_multiprocessor);
   if (before.registers() == after.registers()) return text;
@@ -119,19 +133,23 @@ WARPWRIGHT_INLINE std::string explain(occupancy_result const& o) {
   }
   text += ", limited by " + detail::limiters_text(o);
 
+  // In the order of advise().
+  detail::string_builder changes;
+  occupancy_fix const carveout = detail::carveout_fix(o);
+  if (carveout.found) changes = ": " + detail::fix_text(o, carveout);
   occupancy_fix const fix = smallest_fix(o);
-  if (fix.found) text += ": " + detail::fix_text(o, fix);
   // Another block size does not need a change of the kernel, so it is suggested if it is as good.
   block_size_suggestion const other = suggest_block_size(o.device, o.resources);
   int const required_warps =
       fix.found ? fix.occupancy.warps_per_multiprocessor : o.warps_per_multiprocessor + 1;
   if (other.occupancy.warps_per_multiprocessor >= required_warps) {
-    text += detail::string_builder{fix.found ? "; or " : ": "} + "a block of " +
-            detail::count_text(other.threads, "thread") + " with the same resources gives " +
-            detail::string_builder(other.occupancy.warps_per_multiprocessor) +
-            " warps instead of " + detail::string_builder(o.warps_per_multiprocessor);
+    changes += detail::string_builder{changes.empty() ? ": " : "; or "} + "a block of " +
+               detail::count_text(other.threads, "thread") + " with the same resources gives " +
+               detail::string_builder(other.occupancy.warps_per_multiprocessor) +
+               " warps instead of " + detail::string_builder(o.warps_per_multiprocessor);
   }
-  return text;
+  if (fix.found) changes += (changes.empty() ? ": " : "; or ") + detail::fix_text(o, fix);
+  return text + changes;
 }
 
 WARPWRIGHT_END

@@ -35,13 +35,23 @@ inline constexpr unsigned warp_size = 32;
 
 struct no_shared_memory {};
 
+#if defined(__CUDACC__)
+/// Waits for all threads of the cluster.
+__device__ inline void synchronize_cluster() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
+#endif
+}
+#endif
+
 /// Default properties of a kernel; redeclare what differs.
 template <unsigned MaxThreads, unsigned MinBlocks = 0>
 struct kernel_base {
   static constexpr unsigned max_threads = MaxThreads;  ///< of a block
   static constexpr unsigned min_blocks = MinBlocks;    ///< an SM, for registers; 0: not constrained
-  static constexpr std::size_t max_bytes = 4096;       ///< of the kernel's arguments
-  static constexpr bool subscripts_arguments = false;  ///< with numbers known only at run time
+  static constexpr unsigned host_threads = MaxThreads;  ///< on the host, where a block is a cluster
+  static constexpr std::size_t max_bytes = 4096;        ///< of the kernel's arguments
+  static constexpr bool subscripts_arguments = false;   ///< with numbers known only at run time
   static constexpr std::size_t host_dynamic_bytes = 0;  ///< dynamic shared memory on the host
   using shared = no_shared_memory;                      ///< static shared memory
 };
@@ -57,7 +67,7 @@ class host_block {
     WARPWRIGHT_HOST_DEVICE T const& operator[](unsigned t) const { return of_[t]; }
 
    private:
-    T of_[Kernel::max_threads] = {};
+    T of_[Kernel::host_threads] = {};
   };
 
   WARPWRIGHT_HOST_DEVICE host_block(unsigned index, unsigned count, unsigned threads)
@@ -68,8 +78,15 @@ class host_block {
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE unsigned index() const { return index_; }
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE unsigned count() const { return count_; }
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE unsigned threads() const {
-    return threads_ < Kernel::max_threads ? threads_ : Kernel::max_threads;  // bounds the loop
+    return threads_ < Kernel::host_threads ? threads_ : Kernel::host_threads;  // bounds the loop
   }
+  /// The number of the cluster, and of the thread in it; see launch_blocks().
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE unsigned cluster_index(unsigned) const { return index_; }
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE unsigned thread_in_cluster(unsigned t, unsigned) const {
+    return t;
+  }
+  WARPWRIGHT_HOST_DEVICE void leave_cluster(unsigned) const {}
+  WARPWRIGHT_HOST_DEVICE void end_cluster(unsigned) const {}
 
   template <class T>
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE values<T> per_thread() const {

@@ -20,7 +20,8 @@ namespace detail {
 /// The threads that combine their values: groups of `threads` neighbours, a power of two below a
 /// warp, or a multiple of a warp: all threads of the block, unless there is a reciprocal.
 struct thread_groups {
-  unsigned threads;
+  unsigned threads;         ///< of each block
+  unsigned blocks = 1;      ///< of a cluster, whose blocks are one group; a power of two
   unsigned reciprocal = 0;  ///< 2^20 / threads, rounded up, where there are several groups
   static constexpr unsigned columns = 1;
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE unsigned first_warp(unsigned t) const {
@@ -39,6 +40,7 @@ struct thread_columns {
 /// @tparam T  the largest type of a value
 template <class T, unsigned MaxThreads, unsigned MaxColumns = 1>
 struct reduction_scratch {
+  static constexpr bool of_cluster = false;
   static constexpr unsigned values = (MaxThreads + warp_size - 1) / warp_size * MaxColumns;
   static constexpr std::size_t half_bytes = (values * sizeof(T) + 15) / 16 * 16;
   alignas(16) unsigned char bytes[2][half_bytes];
@@ -50,7 +52,39 @@ struct reduction_scratch {
   }
 };
 
+/// The same, with room for what the blocks of a cluster exchange.
+template <class T, unsigned MaxThreads>
+struct cluster_scratch : reduction_scratch<T, MaxThreads> {
+  static constexpr bool of_cluster = true;
+  alignas(16) unsigned char of_block[2][(sizeof(T) + 15) / 16 * 16];
+};
+
 #if defined(__CUDACC__)
+/// Reads what block `rank` of the cluster has at `mine`, in shared memory.
+template <class T>
+__device__ T load_from_cluster(T* mine, unsigned rank) {
+  T value;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  constexpr unsigned count = (sizeof(T) + 3) / 4;
+  std::uint32_t words[count];
+  auto const local = static_cast<std::uint32_t>(__cvta_generic_to_shared(mine));
+  std::uint32_t there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(local), "r"(rank));
+  WARPWRIGHT_UNROLL
+  for (unsigned k = 0; k < count; ++k) {
+    asm volatile("ld.shared::cluster.u32 %0, [%1];"
+                 : "=r"(words[k])
+                 : "r"(there + 4 * k)
+                 : "memory");
+  }
+  std::memcpy(static_cast<void*>(&value), words, sizeof(T));
+#else
+  static_cast<void>(rank);
+  value = *mine;
+#endif
+  return value;
+}
+
 template <class T>
 __device__ T shuffle_xor(T const& value, unsigned distance) {
   if constexpr (std::is_arithmetic<T>::value) {
@@ -128,31 +162,45 @@ WARPWRIGHT_HOST_DEVICE void combine_groups(Block& block, Values& values, Scratch
       }
     }
   }
+  if constexpr (Scratch::of_cluster) {
+    if (groups.blocks > 1) {
+      auto* const of_block = reinterpret_cast<decltype(value)*>(scratch.of_block[round % 2]);
+      if (threadIdx.x == 0) *of_block = value;
+      synchronize_cluster();
+      value = load_from_cluster(of_block, threadIdx.x % groups.blocks);
+      WARPWRIGHT_NO_UNROLL
+      for (unsigned d = groups.blocks / 2; d != 0; d /= 2) {
+        value = combine(value, shuffle_xor(value, d));
+      }
+    }
+  }
   values[threadIdx.x] = value;
 #else
   static_cast<void>(scratch), static_cast<void>(round);
-  unsigned const size = groups.threads < warp_size ? groups.threads : warp_size;
-  for (unsigned first = 0; first < block.threads(); first += groups.threads) {
-    for (unsigned w = first; w < first + groups.threads; w += size) {
+  unsigned threads = groups.threads;
+  if constexpr (std::is_same<Groups, thread_groups>::value) threads *= groups.blocks;
+  unsigned const size = threads < warp_size ? threads : warp_size;
+  for (unsigned first = 0; first < block.threads(); first += threads) {
+    for (unsigned w = first; w < first + threads; w += size) {
       for (unsigned d = size / 2; d >= groups.columns; d /= 2) {
         for (unsigned t = w; t < w + d; ++t) values[t] = combine(values[t], values[t + d]);
       }
     }
     for (unsigned c = 0; c < groups.columns; ++c) {
       auto const of_warp = [&](unsigned w) -> auto& { return values[first + w * warp_size + c]; };
-      if (std::is_same<Groups, thread_groups>::value && groups.threads > warp_size) {
-        for (unsigned half = half_of_warps(groups.threads); half != 0; half /= 2) {
-          for (unsigned w = 0; w < half && (w + half) * warp_size < groups.threads; ++w) {
+      if (std::is_same<Groups, thread_groups>::value && threads > warp_size) {
+        for (unsigned half = half_of_warps(threads); half != 0; half /= 2) {
+          for (unsigned w = 0; w < half && (w + half) * warp_size < threads; ++w) {
             of_warp(w) = combine(of_warp(w), of_warp(w + half));
           }
         }
       } else {
-        for (unsigned w = 1; w * warp_size < groups.threads; ++w) {
+        for (unsigned w = 1; w * warp_size < threads; ++w) {
           of_warp(0) = combine(of_warp(0), of_warp(w));
         }
       }
       auto const value = of_warp(0);
-      for (unsigned t = c; t < groups.threads; t += groups.columns) values[first + t] = value;
+      for (unsigned t = c; t < threads; t += groups.columns) values[first + t] = value;
     }
   }
 #endif

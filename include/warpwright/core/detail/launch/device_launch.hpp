@@ -56,6 +56,27 @@ class device_block {
   [[nodiscard]] __device__ unsigned index() const { return blockIdx.x; }
   [[nodiscard]] __device__ unsigned count() const { return gridDim.x; }
   [[nodiscard]] __device__ unsigned threads() const { return blockDim.x; }
+  [[nodiscard]] __device__ unsigned cluster_index(unsigned blocks) const {
+    return blocks > 1 ? blockIdx.x / blocks : blockIdx.x;
+  }
+  // The warps of a cluster's blocks take turns, so that warps are combined in the order in which
+  // one block of as many threads would.
+  [[nodiscard]] __device__ unsigned thread_in_cluster(unsigned t, unsigned blocks) const {
+    return blocks > 1 ? (t / warp_size * blocks + blockIdx.x % blocks) * warp_size + t % warp_size
+                      : t;
+  }
+  // The shared memory of a block lasts until all have left and it ends. Relaxed: a release would
+  // wait for stores.
+  __device__ void leave_cluster(unsigned blocks) const {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    if (blocks > 1) asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+#endif
+  }
+  __device__ void end_cluster(unsigned blocks) const {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    if (blocks > 1) asm volatile("barrier.cluster.wait;" ::: "memory");
+#endif
+  }
 
   template <class T>
   [[nodiscard]] __device__ values<T> per_thread() const {

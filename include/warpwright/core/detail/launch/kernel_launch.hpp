@@ -31,6 +31,7 @@ struct launch_request {
   std::size_t dynamic_bytes;
   char const* name;  ///< of the public function, for errors and graph reports of the host runtime
   source_location where;
+  unsigned cluster_blocks = 1;  ///< at most max_cluster_blocks() of the kernel; divides `blocks`
 };
 
 /// @throws std::invalid_argument  for more blocks than a grid holds
@@ -83,6 +84,10 @@ void const* launchable(device_kernel const& kernel);
 /// Allows a kernel as much dynamic shared memory as the current device gives a block.
 /// @return that, in bytes; 0 where a query fails, and the next call queries again
 std::size_t max_dynamic_shared_bytes(device_kernel const& kernel);
+
+/// The most blocks of a cluster that the kernel can be launched with on the current device: 8 from
+/// compute capability 9.0 on, where it is compiled for that, and 1 elsewhere.
+unsigned max_cluster_blocks(device_kernel const& kernel);
 
 /// @param arguments  the kernel's one parameter
 /// @throws std::invalid_argument  for more blocks than a grid holds

@@ -151,6 +151,10 @@ WARPWRIGHT_INLINE std::size_t max_dynamic_shared_bytes(device_kernel const& kern
   return static_cast<std::size_t>(most);
 }
 
+WARPWRIGHT_INLINE unsigned max_cluster_blocks(device_kernel const& kernel) {
+  return waits_by_itself(kernel) ? 8 : 1;
+}
+
 /// @return what cudaLaunchKernelExC would, which searches for the kernel and its context first
 WARPWRIGHT_INLINE cudaError_t launch_kernel(cudaLaunchConfig_t const& config,
                                             device_kernel const& kernel, void** arguments) {
@@ -170,23 +174,31 @@ WARPWRIGHT_INLINE cudaError_t launch_kernel(cudaLaunchConfig_t const& config,
 WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void launch_on_device(launch_request const& request,
                                                             device_kernel const& kernel,
                                                             void const* arguments) {
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attributes[2] = {};
+  cudaLaunchAttribute* last = attributes;
+  if (request.cluster_blocks > 1) {
+    last->id = cudaLaunchAttributeClusterDimension;
+    last->val.clusterDim.x = request.cluster_blocks;
+    last->val.clusterDim.y = last->val.clusterDim.z = 1;
+    ++last;
+  }
+  last->id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  last->val.programmaticStreamSerializationAllowed = 1;
+  auto const count = static_cast<unsigned>(last - attributes);
   cudaLaunchConfig_t config{};
   config.gridDim = dim3{grid_blocks(request.blocks, request.name, request.where)};
   config.blockDim = dim3{request.threads};
   config.dynamicSmemBytes = request.dynamic_bytes;
   config.stream = request.stream.get();
-  config.attrs = &early;
+  config.attrs = attributes;
   void* parameters[] = {const_cast<void*>(arguments)};  // only read
-  config.numAttrs = waits_by_itself(kernel) ? 1 : 0;
+  config.numAttrs = count + (waits_by_itself(kernel) ? 1 : 0);
   cudaError_t const status = launch_kernel(config, kernel, parameters);
   if (status != cudaSuccess) {
     auto const launch = [&](bool) {
       // These are of the kernel on the device.
       if (request.dynamic_bytes != 0) max_dynamic_shared_bytes(kernel);
-      config.numAttrs = waits_by_itself(kernel) ? 1 : 0;
+      config.numAttrs = count + (waits_by_itself(kernel) ? 1 : 0);
       return launch_kernel(config, kernel, parameters);
     };
     check(launch_again(config.stream, status, launch), "kernel launch", request.where);

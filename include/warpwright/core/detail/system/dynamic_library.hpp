@@ -14,12 +14,12 @@ namespace detail {
 /// A shared library that is loaded at run time, so that no program links it.
 class dynamic_library : noncopyable {
  public:
-  ~dynamic_library() {
-    if (handle_ != nullptr) dlclose(handle_);
-  }
+  ~dynamic_library() { close(); }
 
+  /// Closes the one that was opened before.
   /// @return null, or the system's reason why it cannot be loaded, until the next call
   char const* open(char const* name) noexcept {
+    close();
     handle_ = dlopen(name, RTLD_NOW);
     if (handle_ != nullptr) return nullptr;
     char const* const reason = dlerror();
@@ -34,6 +34,11 @@ class dynamic_library : noncopyable {
   }
 
  private:
+  void close() noexcept {
+    if (handle_ != nullptr) dlclose(handle_);
+    handle_ = nullptr;
+  }
+
   void* handle_ = nullptr;
 };
 

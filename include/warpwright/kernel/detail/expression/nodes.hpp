@@ -134,11 +134,13 @@ struct input : detail::array_leaf<T> {
 
   std::uint64_t size;
 
-  template <int V, int First>
-  WARPWRIGHT_HOST_DEVICE void load(detail::packed_vector<detail::bits_of<T>, V>& r, std::uint64_t i,
-                                   std::uint64_t wide) const {
+  template <int V, int First, class Element>
+  WARPWRIGHT_HOST_DEVICE void load(detail::packed_vector<detail::bits_of<T>, V>& r,
+                                   Element const& i, std::uint64_t wide) const {
     if constexpr (V == 1) {
       r.load_one(data + i);
+    } else if constexpr (std::is_same<Element, detail::read_once_index>::value) {
+      r.load_wide_once(data + i.index);
     } else if ((wide >> static_cast<unsigned>(First) & 1U) != 0) {
       r.load_wide(data + i);
     } else {
@@ -298,12 +300,6 @@ template <class X>
 constexpr auto as_expression(X const& x) {
   if constexpr (is_expression<X>) {
     return x;
-  } else if constexpr (is_reduction<X>) {
-    static_assert(!is_reduction<X>,
-                  "warpwright::ew: a reduction is no operand: store it by a call before, as "
-                  "reduce(stream, pool, n, to(p) = sum(x)), and write device_scalar(p); one of "
-                  "each row by reduce_rows(), and write col(p, cols)");
-    return scalar<float, true>{};
   } else if constexpr (std::is_pointer<X>::value) {
     static_assert(!std::is_pointer<X>::value,
                   "warpwright::ew: a pointer is no operand: write in(pointer, n), of one element a "

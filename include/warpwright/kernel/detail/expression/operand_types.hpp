@@ -17,6 +17,8 @@ template <class T, class E>
 struct assignment;
 template <class K, class E>
 struct reduction;
+template <class T>
+struct located;
 
 namespace detail {
 
@@ -34,18 +36,21 @@ template <class K, class E>
 inline constexpr bool is_reduction<reduction<K, E>> = true;
 
 template <class T>
+inline constexpr bool is_located = false;
+template <class T>
+inline constexpr bool is_located<located<T>> = true;
+
+template <class T>
 inline constexpr bool is_reduction_assignment = false;
 template <class T, class K, class E>
 inline constexpr bool is_reduction_assignment<reduction_assignment<T, K, E>> = true;
 
-// What an operator accepts: expressions, and numbers beside an expression; and reductions and
-// pointers, so that the texts in as_expression() are what the compiler prints.
-template <class T>
-inline constexpr bool is_operand = is_expression<T> || is_reduction<T>;
+// What an operator accepts: expressions, and numbers beside an expression; and pointers, so that
+// the texts in as_expression() are what the compiler prints.
 template <class... T>
 using if_operands =
-    std::enable_if_t<(is_operand<T> || ...) &&
-                     ((is_operand<T> || is_scalar<T> || std::is_pointer<T>::value) && ...)>;
+    std::enable_if_t<(is_expression<T> || ...) &&
+                     ((is_expression<T> || is_scalar<T> || std::is_pointer<T>::value) && ...)>;
 
 template <class X>
 using if_expression = std::enable_if_t<is_expression<X>>;
@@ -111,6 +116,9 @@ struct operand_types {
       !(is_complex<typename A::template value_type<C>> || ...) ||
           !((!A::weak && std::is_same<typename A::template value_type<C>, double>::value) || ...),
       "warpwright::ew: a double beside complex<float> would lose its digits: cast<float>() it");
+  static_assert(
+      !(is_located<typename A::template value_type<C>> || ...),
+      "warpwright::ew: argmin() and argmax() find a located, no number: give it to map()");
   template <class E>
   using vote =
       std::conditional_t<strong_float && E::weak, bool, typename E::template value_type<C>>;

@@ -133,6 +133,11 @@ struct matrix_index {
   unsigned column;
   WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return index; }
 };
+// One that no other thread reads.
+struct read_once_index : matrix_index {
+  WARPWRIGHT_HOST_DEVICE read_once_index(std::uint64_t i, std::uint64_t r, unsigned c)
+      : matrix_index{i, r, c} {}
+};
 // The row and the column of an element, for rows of `cols` elements.
 WARPWRIGHT_HOST_DEVICE inline std::uint64_t row_of(std::uint64_t i, fast_divisor const& cols) {
   return cols.quotient(i);

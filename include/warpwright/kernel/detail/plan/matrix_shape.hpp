@@ -83,7 +83,65 @@ inline std::uint64_t elements_in(matrix_shape const& shape) {
 
 inline elements elements_of(matrix_shape const& shape) { return {elements_in(shape), shape.where}; }
 
+/// How many elements each row has, where that is not `cols`.
+struct row_lengths {
+  std::uint32_t const* of_rows = nullptr;  ///< one each
+  bool causal = false;                     ///< or: as many as `first`, and one more for each row
+  std::uint32_t first = 0;                 ///< of a period
+  fast_divisor period;
+
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE constexpr bool vary() const {
+    return of_rows != nullptr || causal;
+  }
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint64_t of(std::uint64_t row,
+                                                        std::uint64_t cols) const {
+    std::uint64_t const length =
+        of_rows != nullptr ? of_rows[row] : first + (row - period.quotient(row) * period.divisor());
+    return length < cols ? length : cols;
+  }
+};
+
 }  // namespace detail
+
+/// A row-major matrix whose rows have lengths of their own. Elements beyond are neither read nor
+/// written.
+class ragged_shape {
+ public:
+  /// @param lengths  of each row, in memory that the runtime's kernels can read, when they run;
+  /// what
+  ///   is more than the columns counts as these
+  ragged_shape(matrix_shape const& shape, std::uint32_t const* lengths)
+      : shape_{shape}, lengths_{lengths, false, 0, {}} {
+    if (lengths == nullptr && shape.rows != 0) {
+      warpwright::detail::throw_invalid_argument(detail::text{"ew: the lengths of "} + shape.rows +
+                                                     " rows are at a null pointer; pass one each",
+                                                 shape.where);
+    }
+  }
+  [[nodiscard]] matrix_shape const& shape() const { return shape_; }
+  [[nodiscard]] detail::row_lengths const& lengths() const { return lengths_; }
+
+ private:
+  friend ragged_shape causal(matrix_shape const&, std::uint64_t, std::uint32_t);
+  ragged_shape(matrix_shape const& shape, detail::row_lengths const& lengths)
+      : shape_{shape}, lengths_{lengths} {}
+  matrix_shape shape_;
+  detail::row_lengths lengths_;
+};
+
+/// Rows of causal attention: row r has `first + r % queries` elements, cols at most.
+/// @param queries  rows of one head, at least 1
+/// @param first    keys that the first query attends to: 1, and those of earlier tokens
+/// @throws std::invalid_argument  for no queries
+inline ragged_shape causal(matrix_shape const& shape, std::uint64_t queries,
+                           std::uint32_t first = 1) {
+  if (queries == 0) {
+    warpwright::detail::throw_invalid_argument("ew: a head has 0 queries; give 1 or more",
+                                               shape.where);
+  }
+  return {shape, detail::row_lengths{nullptr, true, first, detail::fast_divisor{queries}}};
+}
+
 }  // namespace ew
 
 WARPWRIGHT_END

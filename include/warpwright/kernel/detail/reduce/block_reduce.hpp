@@ -8,6 +8,7 @@ WARPWRIGHT_BEGIN
 
 namespace ew::detail {
 
+using warpwright::detail::cluster_scratch;
 using warpwright::detail::combine_groups;
 using warpwright::detail::is_last_block;
 using warpwright::detail::reduction_scratch;

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel that reduces each row of a matrix: a warp or a block for a row. The kernel that
-// reduces each column: blocks take tiles of columns, and where the rows are many, several blocks
-// share a tile. And their results, copied to the host.
+// The kernel that reduces each row of a matrix: a part of a warp or a block for a row. The kernel
+// that reduces each column: blocks take tiles of columns, and where the rows are many, several
+// blocks share a tile. And their results, copied to the host.
 #pragma once
 
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
 #include <warpwright/kernel/detail/numeric/c_array.hpp>
+#include <warpwright/kernel/detail/plan/row_partition.hpp>
 #include <warpwright/kernel/detail/reduce/reduction_pass.hpp>
 
 #include <tuple>
@@ -18,24 +19,6 @@ WARPWRIGHT_BEGIN
 
 namespace ew::detail {
 
-// Rows of at most so many vectors go to one warp each, longer ones to a block.
-inline constexpr std::uint64_t max_vectors_per_warp_row = 256;
-
-constexpr unsigned threads_for_row(std::uint64_t vectors) {
-  return vectors <= max_vectors_per_warp_row ? warp_size : reduce_threads;
-}
-
-// The partition of every row: vectors from its first element on, where that suits all rows.
-constexpr vector_partition partition_row(operand const* operands, int count, std::uint64_t cols,
-                                         unsigned vector) {
-  vector_partition p;
-  p.vectors = cols / vector;
-  p.edge = static_cast<unsigned>(cols % vector);
-  if (p.edge == 0) p.wide = wide_operands(operands, count, 0, vector);
-  p.all_wide = p.wide == bits_of_operands(count);
-  return p;
-}
-
 inline constexpr std::uint64_t max_matrix_blocks = std::uint64_t{1} << 20U;  // beyond, blocks loop
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
@@ -43,20 +26,18 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 template <class Pass>
 struct reduce_rows_kernel : warpwright::detail::kernel_base<reduce_threads> {
   using states = typename Pass::states;
-  using shared = reduction_scratch<states, reduce_threads>;
+  using shared = cluster_scratch<states, reduce_threads>;
+  // A host's thread has too small a stack for a cluster's heavy states.
+  static constexpr bool may_be_cluster = sizeof(states) <= 64;
+  static constexpr unsigned host_threads =
+      may_be_cluster ? max_cluster_row_threads : reduce_threads;
 
   Pass parameters;
-  vector_partition partition;
-  std::uint64_t rows;
+  row_partition partition;
   std::uint64_t cols;
-  unsigned threads;  // of a row
 
-  reduce_rows_kernel(Pass const& pass, vector_partition const& p, matrix_shape const& shape)
-      : parameters{pass},
-        partition{p},
-        rows{shape.rows},
-        cols{shape.cols},
-        threads{threads_for_row(p.vectors)} {}
+  reduce_rows_kernel(Pass const& pass, row_partition const& p, std::uint64_t columns)
+      : parameters{pass}, partition{p}, cols{columns} {}
 
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
@@ -64,22 +45,30 @@ struct reduce_rows_kernel : warpwright::detail::kernel_base<reduce_threads> {
     auto const combine = [&](states const& a, states const& b) {
       return pass.combine_states(a, b);
     };
-    unsigned const rows_per_block = reduce_threads / threads;
+    unsigned const blocks = partition.blocks;
+    auto const row_of = [&](unsigned t) {
+      return std::uint64_t{block.cluster_index(blocks)} * partition.rows_per_block +
+             partition.row_of_thread(t);
+    };
+    auto const thread_in_row = [&](unsigned t) {
+      return block.thread_in_cluster(partition.thread_in_row(t), blocks);
+    };
     auto state = block.template per_thread<states>();
-    unsigned round = 0;
-    for (std::uint64_t first = std::uint64_t{block.index()} * rows_per_block; first < rows;
-         first += std::uint64_t{block.count()} * rows_per_block, ++round) {
-      block.for_each_thread([&](unsigned t) {
-        std::uint64_t const row = first + t / threads;  // the same for a whole warp
-        state[t] = pass.identities();
-        if (row < rows) state[t] = pass.partial(partition, row * cols, 0, 1, t % threads, threads);
-      });
-      combine_groups(block, state, block.shared(), round, thread_groups{threads}, combine);
-      block.for_each_thread([&](unsigned t) {
-        std::uint64_t const row = first + t / threads;
-        if (t % threads == 0 && row < rows) pass.finish(state[t], cols, row);
-      });
-    }
+    block.for_each_thread([&](unsigned t) {
+      row_span row;  // without elements, past the last one
+      if (row_of(t) < partition.rows) row = partition.template span<Pass::vector>(row_of(t));
+      state[t] = pass.partial_of_row(row_share<Pass::vector>{partition, row, thread_in_row(t)});
+    });
+    block.trigger_dependents();
+    combine_groups(block, state, block.shared(), 0,
+                   thread_groups{partition.threads / blocks, blocks}, combine);
+    block.leave_cluster(blocks);
+    block.for_each_thread([&](unsigned t) {
+      if (thread_in_row(t) == 0 && row_of(t) < partition.rows) {
+        pass.finish(state[t], cols, row_of(t));
+      }
+    });
+    block.end_cluster(blocks);
   }
 };
 
@@ -90,18 +79,22 @@ void reduce_each_row(Where const& execute, matrix_shape const& shape, R const&..
   memory_range const results[] = {range_of(r, shape.rows)...};
   int const count = sizeof...(r);
   if (shape.rows != 0) check_result_ranges(results, count, nullptr, 0, shape.where);
+  check_row_length(shape);
+  check_epilogues(shape.rows, shape.where, r...);
   with_reduction_pass(
       n,
       [&](auto const& pass, operand const* operands) {
         using pass_type = std::decay_t<decltype(pass)>;
         check_results_disjoint(results, count, operands, pass_type::operands, n.count, n.where);
         if (shape.rows == 0) return;
-        vector_partition const p =
-            partition_row(operands, pass_type::operands, shape.cols, pass_type::vector);
-        reduce_rows_kernel<pass_type> const kernel{pass, p, shape};
-        std::uint64_t const blocks = divide_up(shape.rows, reduce_threads / kernel.threads);
-        execute(blocks < max_matrix_blocks ? blocks : max_matrix_blocks, reduce_threads, kernel,
-                "warpwright::ew::reduce_rows");
+        using kernel = reduce_rows_kernel<pass_type>;
+        unsigned const limit =
+            kernel::may_be_cluster ? execute.template cluster_limit<kernel>() : 1;
+        row_plan const plan =
+            plan_row_reductions(operands, pass_type::operands, shape.rows, shape.cols,
+                                pass_type::vector, pass_type::vectors, limit);
+        execute(plan.blocks, plan.threads, kernel{pass, plan.partition, shape.cols},
+                "warpwright::ew::reduce_rows", 0, plan.partition.blocks);
       },
       r...);
 }
@@ -370,6 +363,7 @@ void reduce_each_column(Where const& execute, void* workspace, std::size_t works
   if (shape.cols != 0) {
     check_result_ranges(results, count, workspace, workspace_bytes, shape.where);
   }
+  check_epilogues(shape.cols, shape.where, r...);
   with_reduction_pass(
       n,
       [&](auto const& pass, operand const* operands) {

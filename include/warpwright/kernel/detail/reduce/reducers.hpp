@@ -10,6 +10,7 @@
 // and may replace what it inherits from `reducer`:
 //   append<V>(a, b)          both combined, where all elements of a precede those of b
 //   finish<V>(state, n)      the result of n elements
+//   name                     what describe() prints
 //   is_total                 whether .in<A>() and .compensated() apply; if so, also
 //   with_accumulator<A>      the kind that adds in A
 //   with_compensation        the kind that carries the rounding errors along
@@ -47,6 +48,12 @@ struct reducer {
   WARPWRIGHT_HOST_DEVICE State finish(State const& s, std::uint64_t) const {
     return s;
   }
+  static constexpr int operands = 0;  // which an epilogue reads for result k
+  void describe(operand*&) const {}
+  template <class V, class State>
+  WARPWRIGHT_HOST_DEVICE auto finish_at(State const& s, std::uint64_t n, std::uint64_t) const {
+    return static_cast<Kind const&>(*this).template finish<V>(s, n);
+  }
 };
 
 // ---- Sums ----
@@ -66,6 +73,8 @@ using default_accumulator = std::conditional_t<
 
 template <total What, class Requested, bool Compensated>
 struct summing : reducer<summing<What, Requested, Compensated>> {
+  static constexpr char const* name =
+      What == total::sum ? "sum" : (What == total::mean ? "mean" : "norm");
   static constexpr bool is_total = true;
   template <class A>
   using with_accumulator = summing<What, A, Compensated>;
@@ -159,6 +168,7 @@ struct complex_state {
 // Sums the real and the imaginary parts separately.
 template <total What, class Requested, bool Compensated>
 struct complex_summing : reducer<complex_summing<What, Requested, Compensated>> {
+  static constexpr char const* name = summing<What, Requested, Compensated>::name;
   static constexpr bool is_total = true;
   static_assert(std::is_void<Requested>::value || std::is_floating_point<Requested>::value,
                 "warpwright::ew: sums of complex numbers are in floating point");
@@ -199,6 +209,7 @@ using summing_of =
 
 template <bool Lowest>
 struct order {
+  static constexpr bool is_lowest = Lowest;
   template <class V>
   WARPWRIGHT_HOST_DEVICE static bool before(V a, V b) {
     return Lowest ? a < b : a > b;
@@ -217,6 +228,7 @@ using higher_first = order<false>;
 
 template <class Order>
 struct extreme : reducer<extreme<Order>> {
+  static constexpr char const* name = Order::is_lowest ? "min" : "max";
   template <class V>
   using state = V;
   template <class V>
@@ -237,6 +249,7 @@ struct extreme : reducer<extreme<Order>> {
 
 template <class Order>
 struct arg_extreme : reducer<arg_extreme<Order>> {
+  static constexpr char const* name = Order::is_lowest ? "argmin" : "argmax";
   template <class V>
   using state = located<V>;
   template <class V>
@@ -269,12 +282,14 @@ struct arg_extreme : reducer<arg_extreme<Order>> {
 // ---- Counts ----
 
 struct is_true {
+  static constexpr char const* name = "count_if";
   template <class V>
   WARPWRIGHT_HOST_DEVICE bool operator()(V value) const {
     return convert<bool>(value);
   }
 };
 struct is_not_finite {  // by its bits, so that no fast-math option removes it
+  static constexpr char const* name = "count_nonfinite";
   WARPWRIGHT_HOST_DEVICE bool operator()(float value) const {
     return (bit_copy<std::uint32_t>(value) & 0x7f800000U) == 0x7f800000U;
   }
@@ -288,6 +303,7 @@ struct is_not_finite {  // by its bits, so that no fast-math option removes it
 
 template <class Test>
 struct counting : reducer<counting<Test>> {
+  static constexpr char const* name = Test::name;
   template <class V>
   using state = std::uint64_t;
   template <class V>
@@ -306,10 +322,91 @@ struct counting : reducer<counting<Test>> {
   }
 };
 
+// ---- What scales or moves as it is combined ----
+
+template <class R>
+struct scaled_sum {
+  R most;  // the largest value, not below lowest<R>, from which -infinity can be subtracted
+  R sum;   // of exp(value - most)
+};
+
+// As softmax's accumulator, where the source is (rows/row_functions.hpp).
+struct log_sum_exp_kind : reducer<log_sum_exp_kind> {
+  static constexpr char const* name = "log_sum_exp";
+  template <class V>
+  using result = typename real_type<V>::type;
+  template <class V>
+  using state = scaled_sum<result<V>>;
+
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> identity() const {
+    return {lowest<result<V>>, 0};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> lift(V value, std::uint64_t) const {
+    auto const x = convert<result<V>>(value);
+    auto const most = no_contract::larger(x, lowest<result<V>>);
+    auto const below = no_contract::minus(x, most);  // 0, -infinity, or NaN, also of infinity
+    return {most, below == 0 ? 1 : below < 0 ? 0 : below};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> combine(state<V> const& a, state<V> const& b) const {
+    bool const swap = a.most < b.most;  // of numbers: references would take local memory
+    auto const below = no_contract::minus(swap ? a.most : b.most, swap ? b.most : a.most);
+    auto const low = no_contract::times(swap ? a.sum : b.sum, exp_function{}(below));
+    return {swap ? b.most : a.most, no_contract::plus(swap ? b.sum : a.sum, low)};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE result<V> finish(state<V> const& s, std::uint64_t) const {
+    return no_contract::plus(s.most, log_function{}(s.sum));
+  }
+};
+
+template <class R>
+struct moments {
+  R count;
+  R mean;
+  R squares;  // of the differences from the mean
+};
+
+// As layer_norm's accumulator, where the source is (rows/row_functions.hpp).
+struct variance_kind : reducer<variance_kind> {
+  static constexpr char const* name = "variance";
+  template <class V>
+  using result = std::conditional_t<std::is_same<V, float>::value, float, double>;
+  template <class V>
+  using state = moments<result<V>>;
+
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> identity() const {
+    return {0, 0, 0};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> lift(V value, std::uint64_t) const {
+    return {1, convert<result<V>>(value), 0};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE state<V> combine(state<V> const& a, state<V> const& b) const {
+    using R = result<V>;
+    R const count = a.count + b.count;
+    R const part = count == 0 ? R{0} : b.count / count;
+    R const difference = no_contract::minus(b.mean, a.mean);
+    R const moved = no_contract::times(difference, part);
+    R const between = no_contract::times(difference, no_contract::times(moved, a.count));
+    return {count, no_contract::plus(a.mean, moved),
+            no_contract::plus(no_contract::plus(a.squares, b.squares), between)};
+  }
+  template <class V>
+  WARPWRIGHT_HOST_DEVICE result<V> finish(state<V> const& s, std::uint64_t n) const {
+    return static_cast<result<V>>(static_cast<double>(s.squares) / static_cast<double>(n));
+  }
+};
+
 // ---- fold() ----
 
 template <class T, class F>
 struct folding : reducer<folding<T, F>> {
+  static constexpr char const* name = "fold";
   template <class V>
   using state = T;
   template <class V>

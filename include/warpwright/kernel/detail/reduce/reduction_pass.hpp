@@ -10,8 +10,9 @@
 #include <warpwright/kernel/detail/expression/traversal.hpp>
 #include <warpwright/kernel/detail/numeric/c_array.hpp>
 #include <warpwright/kernel/detail/plan/matrix_shape.hpp>
+#include <warpwright/kernel/detail/plan/row_partition.hpp>
 #include <warpwright/kernel/detail/reduce/block_reduce.hpp>
-#include <warpwright/kernel/detail/reduce/reducers.hpp>
+#include <warpwright/kernel/detail/reduce/epilogue.hpp>
 #include <warpwright/kernel/detail/reduce/workspace.hpp>
 
 WARPWRIGHT_BEGIN
@@ -46,19 +47,6 @@ struct reduction_assignment {
   K kind;
   E expression;
 };
-
-// Makes one node of the expressions of several reductions.
-struct gather_values {
-  template <class... V>
-  WARPWRIGHT_HOST_DEVICE pack<V...> operator()(V... values) const {
-    return {{values}...};
-  }
-};
-
-template <class T>
-inline constexpr bool is_located = false;
-template <class T>
-inline constexpr bool is_located<located<T>> = true;
 
 // Whether a result of type R converts to an element of type T.
 template <class T, class R>
@@ -176,9 +164,9 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
   }
   // Writes the results of `count` elements as element `k` of each result.
   WARPWRIGHT_HOST_DEVICE void finish(states const& s, std::uint64_t count, std::uint64_t k) const {
-    ((at<Index>(results)[k] =
-          converted_result<T>(at<Index>(kinds).template finish<value<E>>(at<Index>(s), count))),
-     ...);
+    pack<bits_of<T>...> const all{{converted_result<T>(
+        at<Index>(kinds).template finish_at<value<E>>(at<Index>(s), count, k))}...};
+    ((at<Index>(results)[k] = at<Index>(all)), ...);  // last: an epilogue may read them
   }
 
   WARPWRIGHT_HOST_DEVICE void load(registers& r, std::uint64_t i,
@@ -227,6 +215,15 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
      ...);
   }
 
+  // The states with those of element i, which is in no vector.
+  WARPWRIGHT_HOST_DEVICE states with_element(states const& sum, std::uint64_t i,
+                                             std::uint64_t begin) const {
+    typename whole::template registers<1> r;
+    expression.template load<1, 1>(r, i, ~std::uint64_t{0});
+    return combine_states(sum,
+                          initial_states(expression.template value<void, 1>(r, 0, i), i - begin));
+  }
+
   // The states of what thread t of `threads` neighbouring ones, in block `block`, takes of the
   // elements from `begin` on. All loads of an iteration are issued before the first is used. Full
   // iterations of the grid give each block neighbouring vectors (from 2^26 floats on some 1 %
@@ -237,10 +234,7 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
     states sum = identities();
     if (block == blocks - 1 && t < partition.edge) {
       std::uint64_t const i = begin + (t < partition.head ? t : partition.vectors * vector + t);
-      typename whole::template registers<1> r;
-      expression.template load<1, 1>(r, i, ~std::uint64_t{0});
-      sum = combine_states(sum,
-                           initial_states(expression.template value<void, 1>(r, 0, i), i - begin));
+      sum = with_element(sum, i, begin);
     }
     std::uint64_t const grid = std::uint64_t{blocks} * threads;
     std::uint64_t done = 0;
@@ -266,6 +260,32 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
       if (v + u * grid < partition.vectors) {
         std::uint64_t const i = begin + partition.head + (v + u * grid) * vector;
         add<vector>(sum, r + u, i, 0, begin);
+      }
+    }
+    return sum;
+  }
+
+  // The states of a thread's part of a row. All loads of an iteration are issued before the first
+  // is used.
+  WARPWRIGHT_HOST_DEVICE states partial_of_row(row_share<vector> const& p) const {
+    states sum = identities();
+    std::uint64_t const begin = p.row.begin;
+    if (p.has_edge()) sum = with_element(sum, p.edge_index(), begin);
+    unsigned const threads = p.partition.threads;
+    for (unsigned first = p.t; first < p.row.vectors; first += vectors * threads) {
+      c_array<registers, vectors> r WARPWRIGHT_ZERO_ON_HOST;
+      p.template load_vectors<read_once_index>(
+          r, first, [&](registers& to, auto const& i, std::uint64_t wide) {
+            expression.template load<vector, 1>(to, i, wide);
+          });
+      if (first + (vectors - 1) * threads < p.row.vectors) {
+        add<vectors * vector>(sum, r, p.index(first), std::uint64_t{threads} * vector, begin);
+      } else {
+        WARPWRIGHT_UNROLL
+        for (unsigned u = 0; u < vectors; ++u) {
+          unsigned const v = first + u * threads;
+          if (v < p.row.vectors) add<vector>(sum, r + u, p.index(v), 0, begin);
+        }
       }
     }
     return sum;
@@ -311,6 +331,19 @@ template <class T, class K, class E>
 memory_range range_of(reduction_assignment<T, K, E> const& r, std::uint64_t count) {
   return {reinterpret_cast<std::uintptr_t>(r.data), count * sizeof(bits_of<T>),
           static_cast<unsigned>(alignof(bits_of<T>))};
+}
+
+// Refuses what epilogues read and does not fit to `length` results.
+template <class... R>
+void check_epilogues(std::uint64_t length, source_location where, R const&... r) {
+  constexpr int count = (0 + ... + decltype(r.kind)::operands);
+  if constexpr (count != 0) {
+    memory_range const results[] = {range_of(r, length)...};
+    c_array<operand, count + 1> all;
+    operand* next = all + 1;
+    (r.kind.describe(next), ...);
+    check_operands_of_results(all, count + 1, results, sizeof...(r), length, where);
+  }
 }
 
 template <class... R>
@@ -395,6 +428,7 @@ struct reduce_kernel : warpwright::detail::kernel_base<reduce_threads, min_reduc
 // Reduces all elements, on a stream or on the calling thread.
 template <class Where, class... R>
 void reduce_all(Where const& execute, void* workspace, elements const& n, R const&... r) {
+  check_epilogues(1, n.where, r...);
   with_reduction_pass(
       n,
       [&](auto const& pass, operand const* operands) {

@@ -73,6 +73,10 @@ void check_result_ranges(memory_range const* results, int count, void const* wor
 void check_results_disjoint(memory_range const* results, int count, operand const* operands,
                             int operand_count, std::uint64_t n, source_location where);
 
+// Refuses what expressions read beside reductions, from operand 1 on, and does not fit.
+void check_operands_of_results(operand* operands, int operand_count, memory_range const* results,
+                               int count, std::uint64_t length, source_location where);
+
 // The workspace of a call on the calling thread.
 class host_workspace {
  public:

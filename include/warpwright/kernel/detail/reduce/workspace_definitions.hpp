@@ -64,6 +64,31 @@ WARPWRIGHT_INLINE void check_results_disjoint(memory_range const* results, int c
   }
 }
 
+WARPWRIGHT_INLINE void check_operands_of_results(operand* operands, int operand_count,
+                                                 memory_range const* results, int count,
+                                                 std::uint64_t length, source_location where) {
+  for (int k = 1; k < operand_count; ++k) {
+    operand& o = operands[k];
+    for (int r = 0; r < count; ++r) {
+      if (o.address != results[r].address || o.element_bytes * length != results[r].bytes) continue;
+      if (length == 1) o.kind = access_pattern::elements;
+      if (o.count == 0) o.count = length;  // of `to(p) += x`
+    }
+    if (o.kind != access_pattern::elements || o.count == length) continue;
+    refuse(operand_name(operands, k),
+           text{"has "} + count_as_given(o.count) + " elements, but each result has " + length +
+               "; beside a reduction give it one for each, and put what is of elements into one",
+           where);
+  }
+  for (int r = 0; r < count && length != 0; ++r) {
+    operands[0].address = results[r].address;
+    operands[0].natural_bytes = results[r].alignment;
+    operands[0].element_bytes = static_cast<unsigned>(results[r].bytes / length);
+    operands[0].count = length;
+    check_operands(operands, operand_count, where);
+  }
+}
+
 }  // namespace detail
 }  // namespace ew
 

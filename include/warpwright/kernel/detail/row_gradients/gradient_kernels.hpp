@@ -112,7 +112,7 @@ struct gradient_kernel
       });
       if constexpr (Pass::has_totals) {
         combine_groups(block, total, block.shared().scratch, round,
-                       thread_groups{partition.threads, partition.reciprocal},
+                       thread_groups{partition.threads, 1, partition.reciprocal},
                        [](total_values const& a, total_values const& b) {
                          return Pass::combine_totals(a, b);
                        });

@@ -17,10 +17,11 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 // The statistics of the row of each thread. The threads of a row combine partial_center(t), if
 // there is a centre, and partial_total(t, center).
-template <class Pass, class Block, class Center, class Total>
+template <class Pass, class Block, class Center, class Total, class Width>
 WARPWRIGHT_HOST_DEVICE auto reduce_rows_of_block(Block& block, Pass const& pass,
                                                  Center const& partial_center,
-                                                 Total const& partial_total, unsigned threads) {
+                                                 Total const& partial_total, Width const& width_of,
+                                                 thread_groups const& groups) {
   using real = typename Pass::real;
   using kind = typename Pass::kind_type;
   auto statistics = block.template per_thread<row_statistics<real>>();
@@ -28,18 +29,18 @@ WARPWRIGHT_HOST_DEVICE auto reduce_rows_of_block(Block& block, Pass const& pass,
   auto partial = block.template per_thread<typename Pass::partial>();
   if constexpr (kind::is_centered) {
     block.for_each_thread([&](unsigned t) { partial[t] = partial_center(t); });
-    combine_groups(block, partial, block.shared(), 0, thread_groups{threads},
-                   typename kind::combine_centers{});
+    combine_groups(block, partial, block.shared(), 0, groups, typename kind::combine_centers{});
   }
   block.for_each_thread([&](unsigned t) {
     real center = 0;
-    if constexpr (kind::is_centered) center = pass.center(partial[t]);
+    if constexpr (kind::is_centered) center = pass.center(partial[t], width_of(t));
     statistics[t].center = center;
     value[t] = partial_total(t, center);
   });
-  combine_groups(block, value, block.shared(), 1, thread_groups{threads}, add{});
-  block.for_each_thread(
-      [&](unsigned t) { statistics[t] = pass.statistics(statistics[t].center, value[t]); });
+  combine_groups(block, value, block.shared(), 1, groups, add{});
+  block.for_each_thread([&](unsigned t) {
+    statistics[t] = pass.statistics(statistics[t].center, value[t], width_of(t));
+  });
   return statistics;
 }
 
@@ -73,7 +74,7 @@ struct register_rows_kernel : warpwright::detail::kernel_base<max_row_threads, P
     auto const statistics = reduce_rows_of_block(
         block, pass, [&](auto t) { return pass.partial_center(kept[t], part_of(t)); },
         [&](unsigned t, auto center) { return pass.partial_total(kept[t], part_of(t), center); },
-        partition.threads);
+        [&](auto t) { return pass.width_of(partition, row[t]); }, thread_groups{partition.threads});
     block.for_each_thread([&](unsigned t) {
       pass.store_row(kept[t], statistics[t], part_of(t));
       if (part_of(t).t == 0 && row_index(t) < partition.rows) {
@@ -83,12 +84,13 @@ struct register_rows_kernel : warpwright::detail::kernel_base<max_row_threads, P
   }
 };
 
-// A block for each row that is too long for registers.
+// A block or a cluster for each row that is too long for registers.
 template <class Pass>
 struct streamed_rows_kernel
     : warpwright::detail::kernel_base<Pass::streamed_threads, Pass::min_blocks> {
   using cache = typename Pass::cache;
-  using shared = reduction_scratch<typename Pass::partial, Pass::streamed_threads>;
+  using shared = cluster_scratch<typename Pass::partial, Pass::streamed_threads>;
+  static constexpr unsigned host_threads = max_cluster_row_threads;
   static constexpr std::size_t host_dynamic_bytes = host_row_cache_bytes;
 
   Pass pass;
@@ -96,11 +98,15 @@ struct streamed_rows_kernel
 
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
-    row_span const row = partition.template span<Pass::vector>(block.index());
-    auto const part_of = [&](unsigned t) { return typename Pass::part{partition, row, t}; };
+    unsigned const blocks = partition.blocks;
+    unsigned const index = block.cluster_index(blocks);
+    row_span const row = partition.template span<Pass::vector>(index);
+    auto const part_of = [&](unsigned t) {
+      return typename Pass::part{partition, row, block.thread_in_cluster(t, blocks)};
+    };
     auto const cache_of = [&](unsigned t) {
-      return cache{reinterpret_cast<typename cache::word*>(block.dynamic_shared()),
-                   partition.threads, t};
+      return cache{reinterpret_cast<typename cache::word*>(block.dynamic_shared()), block.threads(),
+                   t};
     };
     auto all = block.template per_thread<typename Pass::accumulator>();
     auto edge = block.template per_thread<typename Pass::edge_value>();
@@ -109,11 +115,15 @@ struct streamed_rows_kernel
     block.trigger_dependents();
     auto const statistics = reduce_rows_of_block(
         block, pass, [&](auto t) { return all[t].partial_center(); },
-        [&](unsigned t, auto center) { return all[t].total(center); }, partition.threads);
+        [&](unsigned t, auto center) { return all[t].total(center); },
+        [&](auto) { return pass.width_of(partition, row); },
+        thread_groups{partition.threads / blocks, blocks});
+    block.leave_cluster(blocks);
     block.for_each_thread([&](unsigned t) {
       pass.store_streamed_row(statistics[t], part_of(t), cache_of(t), edge[t]);
-      if (t == 0) pass.store_statistics(statistics[t], block.index());
+      if (part_of(t).t == 0) pass.store_statistics(statistics[t], index);
     });
+    block.end_cluster(blocks);
   }
 };
 
@@ -128,7 +138,8 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 // Checks the outputs, plans, and runs the kernel, on a stream or on the calling thread.
 template <class Where, class... A>
-void run_row_function(Where const& execute, matrix_shape const& shape, A const&... a) {
+void run_row_function(Where const& execute, matrix_shape const& shape, row_lengths const& lengths,
+                      A const&... a) {
   constexpr int matrices = (0 + ... + (row_output_t<A>::is_matrix ? 1 : 0));
   constexpr int statistics = static_cast<int>(sizeof...(A)) - matrices;
   static_assert(matrices > 0,
@@ -174,12 +185,7 @@ void run_row_function(Where const& execute, matrix_shape const& shape, A const&.
                shape.rows + ", " + shape.cols + "} are " + n + "; give it an out() of rows * cols",
            shape.where);
   }
-  if (n != 0 && shape.cols > max_cols) {
-    warpwright::detail::throw_invalid_argument(
-        text{"ew: the rows have "} + shape.cols +
-            " elements, more than 2^31, and one block for each; use reduce() and run()",
-        shape.where);
-  }
+  check_row_length(shape);
   check_assignments(operands, counts, matrices, shape.where);
   check_row_statistics(of_statistics, statistics, operands, pass::operands, shape);
   row_function_finder<kind, expression, in_all::count> found;
@@ -191,8 +197,9 @@ void run_row_function(Where const& execute, matrix_shape const& shape, A const&.
         shape.where);
   }
 
-  row_plan const plan = plan_rows(operands, pass::operands, shape.rows, shape.cols, pass::vector,
-                                  pass::vectors, pass::cache::bytes, pass::streamed_threads);
+  row_plan plan =
+      plan_rows(operands, pass::operands, shape.rows, shape.cols, pass::vector, pass::vectors,
+                pass::cache::bytes, pass::streamed_threads, max_row_threads, lengths);
   if (plan.strategy == row_strategy::none) return;
   auto const width = static_cast<typename pass::real>(shape.cols);
   pass const p{
@@ -200,12 +207,18 @@ void run_row_function(Where const& execute, matrix_shape const& shape, A const&.
   char const* const name = "warpwright::ew::run_rows";
   if (plan.strategy == row_strategy::streamed) {
     using kernel = streamed_rows_kernel<pass>;
-    row_partition const partition = with_cached_vectors(
-        plan, pass::vector, pass::cache::bytes, execute.template dynamic_shared_limit<kernel>());
+    std::uint64_t const vectors = shape.cols / pass::vector;
+    plan = with_clusters(plan, divide_up(vectors, pass::streamed_vectors),
+                         vectors * pass::cache::bytes, max_row_threads,
+                         execute.template cluster_limit<kernel>());
+    row_partition const partition =
+        with_cached_vectors(plan, pass::vector, pass::cache::bytes,
+                            execute.template dynamic_shared_limit<kernel>(plan.partition.blocks));
     execute(plan.blocks, plan.threads, kernel{{}, p, partition}, name,
-            std::size_t{partition.cached} * partition.threads * pass::cache::bytes);
+            std::size_t{partition.cached} * plan.threads * pass::cache::bytes, partition.blocks);
   } else {
-    execute(plan.blocks, plan.threads, register_rows_kernel<pass>{{}, p, plan.partition}, name);
+    using kernel = register_rows_kernel<pass>;
+    execute(plan.blocks, plan.threads, kernel{{}, p, plan.partition}, name);
   }
 }
 

@@ -226,40 +226,27 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
     c_array<values, vectors> x;
     edge_value edge;
   };
-  // A thread's part of a row: the vectors t, t + threads, …, and an element in no vector.
-  struct part {
-    row_partition const& partition;
-    row_span const& row;
-    unsigned t;  // the thread's number in the row
-
-    [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint64_t index(unsigned v) const {
-      return row.vector_begin() + std::uint64_t{v} * vector;
-    }
-    [[nodiscard]] WARPWRIGHT_HOST_DEVICE bool has_edge() const { return t < row.edge; }
-    [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint64_t edge_index() const {
-      return row.begin + (t < row.head ? t : row.vectors * vector + t);
-    }
-    // Calls f(u, v) for those of the vectors v = first + u * threads, u < N, that the row has.
-    template <int N, class F>
-    WARPWRIGHT_HOST_DEVICE void for_each_vector(unsigned first, F const& f) const {
-      WARPWRIGHT_UNROLL
-      for (unsigned u = 0; u < N; ++u) {
-        unsigned const v = first + u * partition.threads;
-        if (v < row.vectors) f(u, v);
-      }
-    }
-  };
+  using part = row_share<vector>;
 
   K kind;
   E expression;
   pack_of<std::index_sequence<Index...>, Output...> outputs;
   row_width<real> width;
 
-  WARPWRIGHT_HOST_DEVICE real center(partial const& partial_center) const {
-    return kind.center(partial_center, width);
+  // The width of a row that has its own length, too.
+  WARPWRIGHT_HOST_DEVICE row_width<real> width_of(row_partition const& p,
+                                                  row_span const& row) const {
+    if (!p.lengths.vary()) return width;
+    real const length = static_cast<real>(row.vectors * std::uint64_t{vector} + row.edge);
+    return {length, 1 / length};
   }
-  WARPWRIGHT_HOST_DEVICE row_statistics<real> statistics(real center, real total) const {
-    return {center, total, kind.scale(total, width)};
+  WARPWRIGHT_HOST_DEVICE real center(partial const& partial_center,
+                                     row_width<real> const& w) const {
+    return kind.center(partial_center, w);
+  }
+  WARPWRIGHT_HOST_DEVICE row_statistics<real> statistics(real center, real total,
+                                                         row_width<real> const& w) const {
+    return {center, total, kind.scale(total, w)};
   }
   WARPWRIGHT_HOST_DEVICE void store_statistics(row_statistics<real> const& s,
                                                std::uint64_t row) const {
@@ -363,26 +350,14 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
     c_array<loaded, N> of WARPWRIGHT_ZERO_ON_HOST;
   };
 
-  // Calls load(r[u], index, wide) for the vectors v, v + threads, ….
-  template <class Registers, int N, class Load>
-  WARPWRIGHT_HOST_DEVICE static void load_vectors(c_array<Registers, N>& r, part const& p,
-                                                  unsigned first, Load const& load) {
-    if (p.partition.all_wide) {  // the same for the whole grid, so that the loads follow each other
-      p.template for_each_vector<N>(first, [&](unsigned u, unsigned v) {
-        load(r[u], matrix_index{p.index(v), p.row.row, p.row.head + v * vector}, all_wide_bits);
-      });
-    } else {
-      p.template for_each_vector<N>(
-          first, [&](unsigned u, unsigned v) { load(r[u], p.index(v), p.partition.wide); });
-    }
-  }
   // The arrays of the row function's expression; all loads are issued before the first is used.
   template <int N>
   WARPWRIGHT_HOST_DEVICE void load_input(c_array<loaded, N>& r, part const& p,
                                          unsigned first) const {
-    load_vectors(r, p, first, [&](loaded& to, auto const& i, std::uint64_t wide) {
-      expression.template load<vector, First>(to, i, wide);
-    });
+    p.template load_vectors<matrix_index>(r, first,
+                                          [&](loaded& to, auto const& i, std::uint64_t wide) {
+                                            expression.template load<vector, First>(to, i, wide);
+                                          });
   }
   // The other arrays of the outputs.
   template <int V, class Element>
@@ -437,9 +412,10 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
     for (unsigned k = 0; k < N; k += batch<N>) {
       unsigned const first = v + k * p.partition.threads;
       c_array<registers<vector>, batch<N>> r WARPWRIGHT_ZERO_ON_HOST;
-      load_vectors(r, p, first, [&](registers<vector>& to, auto const& i, std::uint64_t wide) {
-        load_others<vector>(to, i, wide);
-      });
+      p.template load_vectors<matrix_index>(
+          r, first, [&](registers<vector>& to, auto const& i, std::uint64_t wide) {
+            load_others<vector>(to, i, wide);
+          });
       p.template for_each_vector<batch<N>>(first, [&](unsigned u, unsigned at_u) {
         store<vector>(r[u], x[k + u], s, p.index(at_u), p.partition.wide);
       });
