@@ -260,10 +260,15 @@ void run_row_gradients(stream_ref stream, reduction_workspace const& workspace,
 template <class Pool, class... Goal, class = detail::if_pool<Pool>>
 void run_row_gradients(stream_ref stream, Pool& pool, matrix_shape const& shape,
                        Goal const&... goals) {
-  detail::workspace_block<Pool> const block{
-      pool, stream, row_gradients_workspace_bytes(shape, goals...), shape.where};
-  detail::run_gradients(warpwright::detail::on_stream{stream, shape.where}, block.data(),
-                        row_gradients_workspace_bytes(shape, goals...), shape, goals...);
+  using pass = detail::gradient_pass<Goal...>;
+  warpwright::detail::on_stream const execute{stream, shape.where};
+  if constexpr (pass::has_columns || pass::has_wholes) {
+    std::size_t const bytes = row_gradients_workspace_bytes(shape, goals...);
+    detail::workspace_block<Pool> const block{pool, stream, bytes, shape.where};
+    detail::run_gradients(execute, block.data(), bytes, shape, goals...);
+  } else {
+    detail::run_gradients(execute, nullptr, 0, shape, goals...);
+  }
 }
 /// The same without reductions, which needs no workspace.
 template <class... Goal>
