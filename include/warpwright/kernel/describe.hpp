@@ -32,6 +32,9 @@ struct draw;
 enum class row_part : unsigned char;
 template <class K, class E, row_part Part>
 struct row_function;
+enum class pass_value : unsigned char;
+template <pass_value What, int Number, class E>
+struct pass_node;
 
 namespace detail {
 
@@ -139,6 +142,13 @@ class description {
     add(node.expression);
     add_parameter(node.kind, 0);
     (line_ += ")") += parts[static_cast<unsigned char>(Part)];
+  }
+  template <pass_value What, int Number, class E>
+  void add(pass_node<What, Number, E> const& node, int = 0) {
+    char const* const names[] = {"once(", "row_sum(", "row_mean("};
+    line_ += names[static_cast<unsigned char>(What)];
+    add(node.expression);
+    line_ += ")";
   }
   template <class K, class E>
   void add(reduction<K, E> const& node, int = 0) {

@@ -18,11 +18,15 @@ WARPWRIGHT_BEGIN
 namespace detail {
 
 /// The threads that combine their values: groups of `threads` neighbours, a power of two below a
-/// warp, or all threads of the block, a multiple of a warp.
+/// warp, or a multiple of a warp: all threads of the block, unless there is a reciprocal.
 struct thread_groups {
-  unsigned threads;     ///< of each block
-  unsigned blocks = 1;  ///< of a cluster, whose blocks are one group; a power of two
+  unsigned threads;         ///< of each block
+  unsigned blocks = 1;      ///< of a cluster, whose blocks are one group; a power of two
+  unsigned reciprocal = 0;  ///< 2^20 / threads, rounded up, where there are several groups
   static constexpr unsigned columns = 1;
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE unsigned first_warp(unsigned t) const {
+    return (t * reciprocal >> 20U) * (threads / warp_size);
+  }
 };
 /// All threads of the block, a multiple of a warp, whose numbers are equal modulo `columns`, a
 /// power of two of at most a warp.
@@ -143,10 +147,11 @@ WARPWRIGHT_HOST_DEVICE void combine_groups(Block& block, Values& values, Scratch
     if (lane < groups.columns) of_warps[threadIdx.x / warp_size * groups.columns + lane] = value;
     __syncthreads();
     if constexpr (std::is_same<Groups, thread_groups>::value) {
+      auto const* const of_group = of_warps + groups.first_warp(threadIdx.x);
       unsigned half = half_of_warps(groups.threads);
       unsigned const w = lane & (half - 1);
-      value = of_warps[w];
-      if ((w + half) * warp_size < groups.threads) value = combine(value, of_warps[w + half]);
+      value = of_group[w];
+      if ((w + half) * warp_size < groups.threads) value = combine(value, of_group[w + half]);
       WARPWRIGHT_NO_UNROLL
       for (half /= 2; half != 0; half /= 2) value = combine(value, shuffle_xor(value, half));
     } else {

@@ -1,0 +1,296 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Passes over the rows of a matrix that store expressions, with sums of the row within them, and
+// reduce columns beside them: the gradients of layer norm, RMS norm, softmax, and of what has a
+// bias.
+//
+//   auto const g = ew::layer_norm_backward(ew::in(dy, n), ew::in(x, n), ew::col(mean, cols),
+//                                          ew::col(rstd, cols), ew::row(gamma, cols));
+//   ew::run_row_gradients(s, pool, {rows, cols}, ew::out(dx, n) = g.dx(),
+//                         ew::to(dgamma) += g.dgamma(), ew::to(dbeta) += g.dbeta());
+//
+//   auto const dz = ew::once(ew::in(dy, n) * slope);  // its arrays are loaded once for both
+//   ew::run_row_gradients(s, pool, {rows, cols}, ew::out(dz_out, n) = dz,
+//                         ew::to(dbias) += ew::column_sum(dz));
+//
+// Memory. A row is loaded once where a block's registers keep it: of two arrays up to 4,096 floats
+// or 8,192 16-bit floats. A longer one is loaded twice if there is a sum of it; its reductions of
+// columns are then carried in the workspace. Rows that are no whole number of 16 bytes and
+// misaligned arrays are moved element by element, all of a pass.
+//
+// Numbers. Sums are added in double where the expression is double, in float otherwise. With u =
+// 2^-24, in double 2^-53, the error of a sum of a row is within (cols / 500 + 30) * u times the sum
+// of the absolute values, that of column_sum() within (rows / 130 + rows * cols / 135,000 + 60) *
+// u. .in<double>() and .compensated() apply to the latter.
+//
+// Results are the same bits in every run, on every GPU: the order of additions follows from rows,
+// cols, the types, and whether arrays are aligned to 16 bytes. The host computes in the same order;
+// where an expression multiplies, a GPU may round less often.
+#pragma once
+
+#include <warpwright/kernel/detail/row_gradients/gradient_kernels.hpp>
+#include <warpwright/kernel/evaluate.hpp>
+#include <warpwright/kernel/functions.hpp>
+#include <warpwright/kernel/reduce.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+namespace detail {
+
+template <pass_value What, int Number, class E>
+pass_node<What, Number, E> make_row_total(E const& x) {
+  static_assert(is_number<value_t<E>>,
+                "warpwright::ew: row_sum() and row_mean() are of real numbers");
+  static_assert(
+      !has_row_total<E>,
+      "warpwright::ew: a sum of a row within another: the outer one needs the inner one's "
+      "whole row; store that by a call before, as reduce_rows(stream, {rows, cols}, "
+      "to(p) = sum(x)), and write col(p, cols)");
+  return {x};
+}
+// What has no array, and what is shared already, stays as it is.
+template <int Number, class E>
+auto make_once(E const& x) {
+  if constexpr (E::operands == 0 || is_pass_node<E>) {
+    return x;
+  } else {
+    static_cast<void>(sizeof(value_t<E>));
+    return pass_node<pass_value::once, Number, E>{x};
+  }
+}
+template <class K, class E>
+reduction<of_column<K>, E> by_column(reduction<K, E> const& r) {
+  return {{}, r.expression};
+}
+
+// Rounded alike on host and GPU.
+struct layer_norm_dx {
+  static constexpr char const* name = "layer_norm_dx";
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R operator()(R dy, R normalized, R mean_dy, R mean_product, R rstd) const {
+    R const centered = no_contract::minus(dy, mean_dy);
+    return no_contract::times(rstd, no_contract::fused(-normalized, mean_product, centered));
+  }
+};
+struct rms_norm_dx {
+  static constexpr char const* name = "rms_norm_dx";
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R operator()(R dy, R normalized, R mean_product, R rstd) const {
+    return no_contract::times(rstd, no_contract::fused(-normalized, mean_product, dy));
+  }
+};
+struct log_softmax_dx {
+  static constexpr char const* name = "log_softmax_dx";
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R operator()(R dy, R probability, R sum) const {
+    return no_contract::fused(-probability, sum, dy);
+  }
+};
+// Numbers of once() that users' do not take.
+enum library_once : int { once_dy = -1, once_y = -2, once_rstd = -3, once_gamma = -4 };
+
+}  // namespace detail
+
+/// The sum of an expression over each row: one value for all elements of the row, which
+/// run_row_gradients() computes before it evaluates what the sum stands in.
+/// @tparam Number  tells sums apart whose expressions have one type but other arrays or numbers
+/// @param x  an expression of real numbers, without a sum of a row in it
+template <int Number = 0, class A, class = detail::if_expression<A>>
+[[nodiscard]] auto row_sum(A const& x) {
+  return detail::make_row_total<pass_value::sum, Number>(x);
+}
+/// The mean of an expression over each row, as row_sum().
+template <int Number = 0, class A, class = detail::if_expression<A>>
+[[nodiscard]] auto row_mean(A const& x) {
+  return detail::make_row_total<pass_value::mean, Number>(x);
+}
+/// The expression itself, to be named in several places of one run_row_gradients(): its arrays are
+/// loaded once for all of them, and it is computed once.
+/// @tparam Number  from 0; tells expressions apart that have one type but other arrays or numbers
+/// @param x  an expression
+template <int Number = 0, class A, class = detail::if_expression<A>>
+[[nodiscard]] auto once(A const& x) {
+  static_assert(Number >= 0, "warpwright::ew::once: numbers below 0 are the library's");
+  return detail::make_once<Number>(x);
+}
+/// The sum of each column, for run_row_gradients(): `to(pointer) = column_sum(x)` writes `cols`
+/// elements, `+=` adds to them. Types are those of sum().
+template <class A, class = detail::if_expression<A>>
+[[nodiscard]] auto column_sum(A const& x) {
+  return detail::by_column(sum(x));
+}
+/// The largest value of each column, as column_sum(); NaN if any is.
+template <class A, class = detail::if_expression<A>>
+[[nodiscard]] auto column_max(A const& x) {
+  return detail::by_column(max(x));
+}
+/// `to(pointer) += column_sum(x)`: adds each column's result to what is there.
+template <class T, class K, class E>
+[[nodiscard]] auto operator+=(reduction_target<T> const& target,
+                              reduction<detail::of_column<K>, E> const& r) {
+  auto const written = target = r;
+  static_assert(detail::is_number<T>, "warpwright::ew::to: += is of real numbers");
+  return detail::accumulation<T, K, E>{written.data, written.expression};
+}
+
+/// What layer_norm_backward() and rms_norm_backward() return: the gradients, for
+/// run_row_gradients().
+template <bool Centered, class Dy, class Normalized, class Rstd, class Gamma>
+struct norm_gradients {
+  Dy dy;
+  Normalized normalized;
+  Rstd rstd;
+  Gamma gamma;
+
+  /// The gradient of x, an expression: `out(dx, n) = g.dx()`.
+  [[nodiscard]] auto dx() const {
+    auto const d = dy * gamma;
+    auto const product = row_mean<detail::once_y>(d * normalized);
+    if constexpr (Centered) {
+      return detail::make_call<detail::in_real_type>(detail::layer_norm_dx{}, d, normalized,
+                                                     row_mean<detail::once_dy>(d), product, rstd);
+    } else {
+      return detail::make_call<detail::in_real_type>(detail::rms_norm_dx{}, d, normalized, product,
+                                                     rstd);
+    }
+  }
+  /// The gradient of gamma, one a column: `to(dgamma) += g.dgamma()`.
+  [[nodiscard]] auto dgamma() const { return column_sum(dy * normalized); }
+  /// The gradient of beta, one a column, of layer_norm_backward() alone.
+  [[nodiscard]] auto dbeta() const {
+    static_assert(Centered, "warpwright::ew: rms_norm() has no beta");
+    return column_sum(dy);
+  }
+};
+
+/// The gradients of `y = layer_norm(x, eps) * gamma + beta`.
+/// @param dy     the gradient of y, any expression
+/// @param x      what the forward normalised, any expression
+/// @param mean, rstd  of each row, as layer_norm() gives them: `col(mean, cols)`
+/// @param gamma  `row(gamma, cols)`, or nothing where there is none
+/// @return dx(), dgamma() and dbeta()
+template <class Dy, class X, class Mean, class Rstd, class Gamma = float,
+          class = detail::if_operands<Dy, X, Mean, Rstd>>
+[[nodiscard]] auto layer_norm_backward(Dy const& dy, X const& x, Mean const& mean, Rstd const& rstd,
+                                       Gamma const& gamma = 1.0F) {
+  auto const d = detail::make_once<detail::once_dy>(dy);
+  auto const r = detail::make_once<detail::once_rstd>(rstd);
+  auto const y = detail::make_once<detail::once_y>((x - mean) * r);
+  auto const g = detail::make_once<detail::once_gamma>(detail::as_expression(gamma));
+  return norm_gradients<true, std::decay_t<decltype(d)>, std::decay_t<decltype(y)>,
+                        std::decay_t<decltype(r)>, std::decay_t<decltype(g)>>{d, y, r, g};
+}
+/// The gradients of `y = rms_norm(x, eps) * gamma`, as layer_norm_backward().
+/// @return dx() and dgamma()
+template <class Dy, class X, class Rstd, class Gamma = float,
+          class = detail::if_operands<Dy, X, Rstd>>
+[[nodiscard]] auto rms_norm_backward(Dy const& dy, X const& x, Rstd const& rstd,
+                                     Gamma const& gamma = 1.0F) {
+  auto const d = detail::make_once<detail::once_dy>(dy);
+  auto const r = detail::make_once<detail::once_rstd>(rstd);
+  auto const y = detail::make_once<detail::once_y>(x * r);
+  auto const g = detail::make_once<detail::once_gamma>(detail::as_expression(gamma));
+  return norm_gradients<false, std::decay_t<decltype(d)>, std::decay_t<decltype(y)>,
+                        std::decay_t<decltype(r)>, std::decay_t<decltype(g)>>{d, y, r, g};
+}
+/// The gradient of x of `y = softmax(x)`: y * (dy - row_sum(dy * y)).
+/// @param dy  the gradient of y, any expression
+/// @param y   what the forward computed
+template <class Dy, class Y, class = detail::if_operands<Dy, Y>>
+[[nodiscard]] auto softmax_backward(Dy const& dy, Y const& y) {
+  auto const d = detail::make_once<detail::once_dy>(dy);
+  auto const p = detail::make_once<detail::once_y>(y);
+  return p * (d - row_sum<detail::once_dy>(d * p));
+}
+/// The gradient of x of `y = log_softmax(x)`: dy - exp(y) * row_sum(dy).
+template <class Dy, class Y, class = detail::if_operands<Dy, Y>>
+[[nodiscard]] auto log_softmax_backward(Dy const& dy, Y const& y) {
+  auto const d = detail::make_once<detail::once_dy>(dy);
+  return detail::make_call<detail::in_real_type>(detail::log_softmax_dx{}, d, exp(y),
+                                                 row_sum<detail::once_dy>(d));
+}
+
+/// The size of the workspace that run_row_gradients() requires, in bytes: at most some 264 rows of
+/// the states of the column reductions, a float for each column_sum(), and 2 KB.
+/// @param shape  `{rows, cols}`
+/// @param goals  as passed to run_row_gradients()
+template <class... Goal>
+[[nodiscard]] std::size_t row_gradients_workspace_bytes(matrix_shape const& shape, Goal const&...) {
+  using pass = detail::gradient_pass<Goal...>;
+  return detail::workspace_head_bytes + detail::partial_bytes<pass>(shape);
+}
+
+inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
+
+/// Evaluates expressions of a matrix's shape, with sums of rows within them, and reductions of its
+/// columns or of all of it, in one pass over memory.
+///
+/// Arrays may be misaligned to any element; rows that are no whole number of 16 bytes are moved
+/// element by element. An output may be in place of any in(). row() and col() are of the matrix's
+/// rows. A result may lie in an array that is read. With rows = 0 or cols = 0 no output is written,
+/// and every result is that of no elements.
+/// @pre all memory is accessible from the stream's device and stays alive until the kernels have
+/// run
+/// @param stream     the stream to run on
+/// @param workspace  as for reduce(), of row_gradients_workspace_bytes() or more
+/// @param shape      `{rows, cols}`, cols up to 2^31
+/// @param goals      in any order, copied at the call: `out(pointer, rows * cols) = expression`,
+/// one
+///   at least; `to(pointer) = column_sum(x)` or `+=`, of `cols` elements; `to(pointer) =
+///   max(abs(x))` or another reduction of reduce.hpp, of all elements
+/// @throws std::invalid_argument  for operands that do not fit, as run_rows() does; for a workspace
+///   that is too small; for results that overlap each other, an output or the workspace; and for
+///   two expressions of one type in once() or row_sum() that are not the same
+/// @throws cuda_error             when a launch fails
+/// **Stream:** one kernel, and a second one where there are reductions, ordered on `stream`; does
+/// not block. **Threads:** any, one at a time for one workspace. **Capture:** legal.
+/// **Cost:** the launches, no allocation. At most one block computes a row of which there is a sum.
+template <class... Goal>
+void run_row_gradients(stream_ref stream, reduction_workspace const& workspace,
+                       matrix_shape const& shape, Goal const&... goals) {
+  detail::check_workspace(workspace.size_bytes(), row_gradients_workspace_bytes(shape, goals...),
+                          shape.where, "row_gradients_workspace_bytes()");
+  detail::run_gradients(warpwright::detail::on_stream{stream, shape.where}, workspace.data(),
+                        workspace.size_bytes(), shape, goals...);
+}
+/// The same with a workspace from a pool, where there are reductions.
+/// **Capture:** as the pool's. **Cost:** an allocation more.
+template <class Pool, class... Goal, class = detail::if_pool<Pool>>
+void run_row_gradients(stream_ref stream, Pool& pool, matrix_shape const& shape,
+                       Goal const&... goals) {
+  using pass = detail::gradient_pass<Goal...>;
+  warpwright::detail::on_stream const execute{stream, shape.where};
+  if constexpr (pass::has_columns || pass::has_wholes) {
+    std::size_t const bytes = row_gradients_workspace_bytes(shape, goals...);
+    detail::workspace_block<Pool> const block{pool, stream, bytes, shape.where};
+    detail::run_gradients(execute, block.data(), bytes, shape, goals...);
+  } else {
+    detail::run_gradients(execute, nullptr, 0, shape, goals...);
+  }
+}
+/// The same without reductions, which needs no workspace.
+template <class... Goal>
+void run_row_gradients(stream_ref stream, matrix_shape const& shape, Goal const&... goals) {
+  using pass = detail::gradient_pass<Goal...>;
+  static_assert(
+      !pass::has_columns && !pass::has_wholes,
+      "warpwright::ew::run_row_gradients: reductions need a workspace or a pool behind the "
+      "stream");
+  detail::run_gradients(warpwright::detail::on_stream{stream, shape.where}, nullptr, 0, shape,
+                        goals...);
+}
+/// The same on the calling thread, over arrays in host memory, in the order in which a GPU adds.
+/// **Threads:** any.
+template <class... Goal>
+void run_row_gradients_host(matrix_shape const& shape, Goal const&... goals) {
+  detail::host_workspace workspace{row_gradients_workspace_bytes(shape, goals...)};
+  detail::run_gradients(warpwright::detail::on_calling_thread{shape.where}, workspace.data(), 0,
+                        shape, goals...);
+}
+
+}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
+}  // namespace ew
+
+WARPWRIGHT_END
