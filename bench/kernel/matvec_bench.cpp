@@ -7,7 +7,7 @@
 //   warpwright_ew  reduce_rows(sum(in(w) * row(x))), reduce_rows(argmax(in(w)))
 //   hand_written   a block of 128 threads a row, loads of 16 bytes
 //   cublas         cublasSgemv, or cublasGemmEx of one column
-//   copy           cudaMemcpyAsync of half of the matrix, which moves as many bytes
+//   copy_of_same_traffic    cudaMemcpyAsync of half of the matrix, which moves as many bytes
 //
 // A name ends in /rows/cols: time is that of 20 launches between two events, divided by 20. They
 // go through `sets` matrices, 256 MiB or more together; the samples of one shape are interleaved.
@@ -212,17 +212,17 @@ void add_type(std::string const& type) {
   all->add("hand_written", hand_written{}, is_right<float, T>);
   all->add("cublas", cublas{}, is_right<T, T>);
 #endif
-  all->add("copy", copy{}, [](matrices const&) { return true; });
+  all->add("copy_of_same_traffic", copy{}, [](matrices const&) { return true; });
   auto const largest = std::make_shared<bench_support::interleaved<matrices>>(make);
   largest->add("warpwright_ew", warpwright_argmax{}, are_largest<T>);
-  largest->add("copy", copy{}, [](matrices const&) { return true; });
+  largest->add("copy_of_same_traffic", copy{}, [](matrices const&) { return true; });
   auto const sizes = [](auto const& of_all) {
     std::vector<bench_support::sampled_size> list;
     for (auto const& of : of_all) list.push_back({{of[0], of[1]}, 20, samples, false});
     return list;
   };
   bench_support::interleaved<matrices>::register_all(all, "matvec_" + type, sizes(shapes));
-  bench_support::interleaved<matrices>::register_all(largest, "argmax_" + type,
+  bench_support::interleaved<matrices>::register_all(largest, "row_argmax_" + type,
                                                      sizes(argmax_shapes));
 }
 

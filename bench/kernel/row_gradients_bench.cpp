@@ -4,10 +4,10 @@
 // Passes over rows beside a copy of as many bytes.
 //
 //   layer_norm   dx, dgamma and dbeta of a layer norm   2 arrays read, 1 written
-//   bias         the sum of each column                 1 array read
+//   bias         a product and the sums of its columns   2 arrays read, 1 written
 //   causal       softmax of rows of 1 to cols elements  1 array read, 1 written, half of each
 //   full         softmax of whole rows                  1 array read, 1 written
-//   copy         cudaMemcpyAsync of a matrix            1 array read, 1 written
+//   copy_of_same_traffic  cudaMemcpyAsync of a matrix            1 array read, 1 written
 //
 // A name ends in /rows/cols: time is that of 20 launches between two events, divided by 20. They
 // go through sets of matrices, 256 MiB or more together; the samples of one shape are interleaved.
@@ -90,8 +90,9 @@ struct layer_norm {
 struct bias {
   template <class T>
   void operator()(ww::stream_ref s, layers<T> const& a, std::size_t set) const {
-    ew::run_row_gradients(s, a.pool(), {a.rows(), a.cols()},
-                          ew::to(a.gamma(1)) = ew::column_sum(ew::in(a.array(set, 0), a.n())));
+    auto const dz = ew::once(ew::in(a.array(set, 0), a.n()) * ew::in(a.array(set, 1), a.n()));
+    ew::run_row_gradients(s, a.pool(), {a.rows(), a.cols()}, ew::out(a.array(set, 2), a.n()) = dz,
+                          ew::to(a.gamma(1)) = ew::column_sum(dz));
   }
 };
 struct causal {
@@ -144,12 +145,12 @@ void add_type(std::string const& type) {
   auto const norm = std::make_shared<paths>(make);
   norm->add("layer_norm", layer_norm{}, right);
   norm->add("bias", bias{}, right);
-  norm->add("copy", copy{}, right);
+  norm->add("copy_of_same_traffic", copy{}, right);
   paths::register_all(norm, "backward_" + type, sizes(norm_shapes));
   auto const rows = std::make_shared<paths>(make);
   rows->add("causal", causal{}, right);
   rows->add("full", full{}, right);
-  rows->add("copy", copy{}, right);
+  rows->add("copy_of_same_traffic", copy{}, right);
   paths::register_all(rows, "causal_" + type, sizes(causal_shapes));
 }
 
