@@ -60,8 +60,6 @@ TEST_CASE("what takes longest binds: bytes, operations or the launch") {
   ww::device_ceilings spread = c;
   spread[limit::launch].low = 1e-6;
   CHECK(ww::roofline(spread, {2.0, 12.0}, 4e-6).best_seconds == Approx(1e-6));
-  CHECK(ww::detail::roof_at(10.0, 3e12, 60e12) == 30e12);
-  CHECK(ww::detail::roof_at(30.0, 3e12, 60e12) == 60e12);
 }
 
 TEST_CASE("a point under the roofs is put into words") {
@@ -84,7 +82,8 @@ TEST_CASE("a point under the roofs is put into words") {
   CHECK(has({1.0, 1.0}, 3e-6, "3.00 us where a launch takes 2.00 us: fuse it with others"));
   CHECK(has({1.0, 1.0}, 1e-3, "1.00 ms where a launch takes 2.00 us: look for waits"));
   CHECK(has({0.0, 4.0 * n, limit::fp32, limit::l2_read}, 1e-3, "(l2 read): look for waits"));
-  CHECK(ww::detail::value_text(limit::copy, 500.0).str() == "500.0 B/s");
+  drifted[limit::copy].value = 500.0;
+  CHECK(ww::to_text(drifted).find(" 500.0 B/s ") != std::string::npos);
 }
 
 TEST_CASE("arithmetic without bytes needs no ceiling of memory, and is drawn at the right edge") {
