@@ -125,11 +125,12 @@ TEST_CASE("waves, clusters and bytes in flight") {
 }
 
 TEST_CASE("architectures side by side, and charts") {
-  std::string const table = ww::compare_architectures(kernel.registers(64).shared_bytes(30000),
-                                                      {arch::sm_61, arch::sm_75, arch::sm_90});
+  std::string const table = ww::compare_architectures(
+      kernel.registers(64).shared_bytes(30000),
+      {ww::architecture_of(arch::sm_61), ww::architecture_of(arch::sm_90)});
   CHECK(table.find("sm_61        3     24     37.5 %  shared memory\n") != std::string::npos);
   CHECK(table.find("sm_90        4     32       50 %  registers\n") != std::string::npos);
-  CHECK(ww::compare_architectures(kernel.shared_bytes(60000), {arch::sm_61})
+  CHECK(ww::compare_architectures(kernel.shared_bytes(60000), {ww::architecture_of(arch::sm_61)})
             .find("cannot run: 60000 bytes of shared memory") != std::string::npos);
   std::vector<ww::architecture> const rows{ww::architecture_of(arch::sm_90)};
   CHECK(ww::compare_architectures(kernel, rows).find("sm_90        8     64") != std::string::npos);

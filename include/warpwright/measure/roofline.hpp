@@ -3,10 +3,8 @@
 //
 // What a device reaches, and how near to it a kernel comes.
 //
-//   ww::device_ceilings const c = ww::measure_ceilings(stream);       // measure/ceilings.hpp
-//   auto const m = ww::measure(stream, [&] { saxpy(stream, n); });
-//   ww::roofline_point const p =
-//       ww::roofline(c, ww::cost{2.0 * n, 12.0 * n}, m.summary.median_seconds);
+//   ww::device_ceilings const c = ww::measure_ceilings(stream);  // measure/ceilings.hpp
+//   ww::roofline_point const p = ww::roofline(c, ww::cost{2.0 * n, 12.0 * n}, seconds);
 //   std::puts(ww::explain(p).c_str());  // "memory: 91 % of 2.98 TB/s …"
 //
 // **Threads:** values. **Capture:** legal; nothing here makes a CUDA call.

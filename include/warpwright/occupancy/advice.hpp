@@ -14,7 +14,6 @@
 #include <warpwright/core/gpu_model.hpp>
 #include <warpwright/occupancy/occupancy.hpp>
 
-#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -71,23 +70,9 @@ struct flight {
   return f;
 }
 
-namespace detail {
-std::string occupancy_table(std::vector<occupancy_result> const& all);
-}
 /// The same kernel on several architectures, a line each: blocks, warps, occupancy, what limits.
-/// @param names  a range of arch or of architecture
-template <class Architectures>
 [[nodiscard]] std::string compare_architectures(kernel_resources const& kernel,
-                                                Architectures const& names) {
-  std::vector<occupancy_result> all;
-  for (auto const& each : names) all.push_back(occupancy(each, kernel));
-  return detail::occupancy_table(all);
-}
-/// The same of a list in braces.
-[[nodiscard]] inline std::string compare_architectures(kernel_resources const& kernel,
-                                                       std::initializer_list<arch> names) {
-  return compare_architectures<std::initializer_list<arch>>(kernel, names);
-}
+                                                std::vector<architecture> const& all);
 /// Draws the occupancy over the threads of a block, the registers of a thread and the shared memory
 /// of a block, each with the others as they are, and where the kernel is.
 /// @return SVG, which refers to no other file; the caller writes it

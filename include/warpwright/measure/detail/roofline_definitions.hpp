@@ -67,11 +67,6 @@ WARPWRIGHT_COLD inline string_builder ceiling_json(ceiling const& one) {
          ",\"high\":" + figure(one.high) + ",\"converged\":" + (one.converged ? "true" : "false");
 }
 
-WARPWRIGHT_COLD inline string_builder plot_rate(double value) { return format_tick(value, false); }
-WARPWRIGHT_COLD inline string_builder plot_intensity(double value) {
-  return format_number("%.4g", value);
-}
-
 // The roof over an intensity, of a bandwidth and a peak.
 inline double roof_at(double intensity, double bytes_per_second, double flops_per_second) noexcept {
   double const by_memory = intensity * bytes_per_second;
@@ -250,7 +245,9 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_svg(device_ceilings const& c,
   }
   detail::plot_layout layout;
   layout.panel_height = 320;
-  detail::plot chart{layout, low, high, 1, detail::plot_scale::decades, &detail::plot_intensity};
+  detail::plot chart{layout, low, high, 1, detail::plot_scale::decades, [](double v) {
+                       return detail::format_number("%.4g", v);
+                     }};
   string_builder const subtitle = string_builder{c.gpu.name} + ", measured " + c.date;
   chart.describe(title, subtitle + ": operations a second over operations a byte");
   chart.heading(title, subtitle);
@@ -273,8 +270,9 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string to_svg(device_ceilings const& c,
       lines[r].push_back({x, y, y, y, true});
     }
   }
-  chart.begin_panel("flop/s", detail::plot_scale::decades, &detail::plot_rate,
-                    {&lines[0], &lines[1], &lines[2], &placed}, 0.0);
+  chart.begin_panel(
+      "flop/s", detail::plot_scale::decades, [](double v) { return detail::format_tick(v, false); },
+      {&lines[0], &lines[1], &lines[2], &placed}, 0.0);
   for (int r = 0; r < 3; ++r) {
     chart.curve(lines[r], roofs[r].color,
                 string_builder{to_string(roofs[r].math)} + " " +

@@ -143,22 +143,24 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE int resident_clusters(occupancy_result const& 
   return clusters < 2147483647 ? static_cast<int>(clusters) : 2147483647;
 }
 
-namespace detail {
-
-WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string occupancy_table(
-    std::vector<occupancy_result> const& all) {
-  string_builder text = "arch    blocks  warps  occupancy  limited by\n";
-  for (occupancy_result const& o : all) {
-    bool const full = o.fraction == 1.0;
+WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string compare_architectures(
+    kernel_resources const& kernel, std::vector<architecture> const& all) {
+  using detail::padded;
+  detail::string_builder text = "arch    blocks  warps  occupancy  limited by\n";
+  for (architecture const& each : all) {
+    occupancy_result const o = occupancy(each, kernel);
     text += padded(to_string(o.device), 8, true) + padded(o.blocks_per_multiprocessor, 6) +
-            padded(o.warps_per_multiprocessor, 7) + padded(format_percent(o.fraction), 11) + "  " +
-            (o.problem != launch_problem::none ? "cannot run: " + launch_problem_text(o)
-             : full                            ? string_builder{"nothing"}
-                                               : limiters_text(o)) +
+            padded(o.warps_per_multiprocessor, 7) + padded(detail::format_percent(o.fraction), 11) +
+            "  " +
+            (o.problem != launch_problem::none ? "cannot run: " + detail::launch_problem_text(o)
+             : o.fraction == 1.0               ? detail::string_builder{"nothing"}
+                                               : detail::limiters_text(o)) +
             "\n";
   }
   return text;
 }
+
+namespace detail {
 
 // One of the three charts: the occupancy over one number of the kernel.
 template <class Change>
