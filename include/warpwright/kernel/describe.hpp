@@ -78,14 +78,24 @@ inline constexpr char const* function_name = detail::name_of<F>;
 
 namespace detail {
 
+// Of a node, that it prints itself: of headers that need not be included.
+template <class E, class = void>
+inline constexpr bool prints_itself = false;
+template <class E>
+inline constexpr bool prints_itself<E, typename E::prints_itself> = true;
+
 // The line, printed node by node.
 class description {
  public:
   [[nodiscard]] std::string const& line() const { return line_; }
 
   template <class E>
-  void add(E const&, int = 0) {
-    line_ += "expression";
+  void add(E const& node, int = 0) {
+    if constexpr (prints_itself<E>) {
+      node.print(*this);
+    } else {
+      line_ += "expression";
+    }
   }
   template <class T>
   void add(input<T> const& node, int = 0) {
@@ -171,13 +181,13 @@ class description {
                   [&](auto const&... a) { ((line_ += separator, add(a), separator = "; "), ...); });
   }
 
- private:
   void add_text(text const& words) { line_ += words.c_str(); }
   template <class T>
   void add_type(char const* before) {
     (line_ += before) += element_name<T>();
   }
 
+ private:
   template <class T>
   void add_number(T value) {
     if constexpr (std::is_same<T, bool>::value) {

@@ -42,6 +42,13 @@
 #define WARPWRIGHT_INLINE inline
 #endif
 
+// Whether kernels compare the indices and positions of kernel/indices.hpp with their arrays' sizes:
+// on the host runtime, and with CUDA where it is defined as 1, which costs a comparison an index.
+// Files with and without it may be linked into one program.
+#ifndef WARPWRIGHT_CHECK_INDICES
+#define WARPWRIGHT_CHECK_INDICES WARPWRIGHT_HOST_RUNTIME
+#endif
+
 #define WARPWRIGHT_JOIN_(a, b) a##b
 #define WARPWRIGHT_JOIN(a, b) WARPWRIGHT_JOIN_(a, b)
 

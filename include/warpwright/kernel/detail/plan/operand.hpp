@@ -24,12 +24,18 @@ enum class access_pattern : unsigned char {
   offset,    // one for all: the offset of a random sequence
   view,      // that which the strides of a view lead to
   absent,    // none: the operand has no array
-  no_output  // none: stands for the output of a reduction
+  no_output,  // none: stands for the output of a reduction
+  // Of indices.hpp. An output's count is that of elements written; its array's size is in `span`.
+  table,       // where an index says
+  table_rows,  // i % cols of the row that an index says
+  placed,      // i, behind a start that is read when the kernel runs
+  position     // one for all: what that start is computed from; count is the array's n
 };
 
 /// One array, as the types of an expression and its pointers tell.
 struct array_operand {
   access_pattern kind = access_pattern::elements;
+  bool odd_starts = false;  ///< of table_rows, placed: not all starts keep a vector's alignment
   unsigned element_bytes = 0;
   unsigned aligned_bytes = 0;  ///< alignment that a vector access needs; see packed_vector
   unsigned natural_bytes = 0;  ///< alignment of one element
@@ -92,10 +98,18 @@ constexpr bool is_wide(operand const& o, unsigned head, unsigned vector) {
       if (vector == 1) return true;
       if (head != 0 || o.vector_bytes == 0 || rest_of(o.run, vector) != 0) return false;
       return o.step == 0 || o.vector_bytes % o.aligned_bytes == 0;
+    case access_pattern::table_rows:
+      if (head != 0) return false;
+      [[fallthrough]];
+    case access_pattern::placed:
+      return !o.odd_starts &&
+             rest_of(o.address + std::uint64_t{head} * o.element_bytes, o.aligned_bytes) == 0;
     case access_pattern::single:
     case access_pattern::offset:
     case access_pattern::absent:
     case access_pattern::no_output:
+    case access_pattern::table:
+    case access_pattern::position:
       break;
   }
   return true;
@@ -114,17 +128,29 @@ constexpr std::uint64_t bits_of_operands(int count) {
   return all_wide_bits >> (64U - static_cast<unsigned>(count));
 }
 
+/// Whether a kernel accesses elements of an array where numbers in memory say.
+constexpr bool is_indexed(operand const& o) {
+  return o.kind == access_pattern::table || o.kind == access_pattern::table_rows ||
+         o.kind == access_pattern::placed;
+}
+
 /// The number of bytes that operand `o` spans beside an output of n elements.
 constexpr std::uint64_t span_bytes(operand const& o, std::uint64_t n) {
   switch (o.kind) {
     case access_pattern::column:
       return n / o.count * o.element_bytes;
     case access_pattern::single:
+    case access_pattern::position:
       return o.element_bytes;
     case access_pattern::no_output:
       return 0;
     case access_pattern::view:
       return o.span;
+    case access_pattern::table:
+    case access_pattern::table_rows:
+    case access_pattern::placed:
+      if (o.span != 0) return o.span;
+      break;
     case access_pattern::elements:
     case access_pattern::row:
     case access_pattern::offset:
@@ -136,7 +162,7 @@ constexpr std::uint64_t span_bytes(operand const& o, std::uint64_t n) {
 
 /// Whether element i of both lies at the same place, for every i, and is as large.
 constexpr bool in_place(operand const& a, operand const& b) {
-  bool const arrays = a.kind == access_pattern::elements && b.kind != access_pattern::view;
+  bool const arrays = a.kind == access_pattern::elements && b.kind == access_pattern::elements;
   bool const views =
       a.kind == access_pattern::view && b.kind == access_pattern::view && a.axes == b.axes;
   if (a.address != b.address || a.element_bytes != b.element_bytes) return false;
