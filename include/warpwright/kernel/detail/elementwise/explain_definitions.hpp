@@ -265,9 +265,9 @@ struct plan_builder {
     return a;
   }
   void add_loads(operand const& o) {
-    bool const repeats =
-        o.kind == access_pattern::view ? o.step == 0
-                                       : o.kind != access_pattern::elements && !is_indexed(o);
+    bool const repeats = o.kind == access_pattern::view
+                             ? o.step == 0
+                             : o.kind != access_pattern::elements && !is_indexed(o);
     if (repeats || plan.tiles_.blocks != 0) return;
     bool const vectors = plan.launch_.partition.vectors != 0;
     int const elements = vectors ? plan.vector_elements_ * plan.vectors_per_thread_ : 1;

@@ -39,8 +39,7 @@ struct in_order_alone {
   using type = void;
 };
 template <class T, class E, class I>
-inline constexpr bool is_assignment<in_order_assignment<T, E, I>> =
-    sizeof(in_order_alone<T>) != 0;
+inline constexpr bool is_assignment<in_order_assignment<T, E, I>> = sizeof(in_order_alone<T>) != 0;
 template <class T, class E, class I>
 inline constexpr bool is_run<in_order_assignment<T, E, I>> = true;
 template <class T, class E, class I>
@@ -55,10 +54,10 @@ template <class T, class E, class I>
 struct in_order_kernel : warpwright::detail::kernel_base<256> {
   using part = indexed_part<scatter_destination<T, true>, E, column_input<I>>;
   static constexpr int vector = vector_elements(part::widest_bytes);
-  static constexpr unsigned max_blocks = 256;       // a power of two: two on each SM of an H100
+  static constexpr unsigned max_blocks = 256;        // a power of two: two on each SM of an H100
   static constexpr unsigned indices_per_thread = 4;  // loads in flight, of a batch
-  static constexpr unsigned words = max_threads / warpwright::detail::warp_size *
-                                    indices_per_thread;
+  static constexpr unsigned words =
+      max_threads / warpwright::detail::warp_size * indices_per_thread;
   static_assert(words == warpwright::detail::warp_size, "a lane for each word");
   struct shared {
     c_array<std::uint32_t, words> matches;  ///< the indices of a batch that are the block's

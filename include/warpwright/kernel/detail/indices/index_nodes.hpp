@@ -236,8 +236,8 @@ struct placed_input : detail::array_leaf<T> {
         detail::describe_array<T, V>(detail::access_pattern::placed, data, start.count);
     o.odd_starts = start.stride * o.element_bytes % o.aligned_bytes != 0;
     *next++ = o;
-    *next++ = detail::describe_array<P, 1>(detail::access_pattern::position, start.position,
-                                           start.n);
+    *next++ =
+        detail::describe_array<P, 1>(detail::access_pattern::position, start.position, start.n);
   }
   template <class Text>
   void print(Text& line) const {

@@ -15,10 +15,11 @@ namespace detail {
 
 // The elements that can be added atomically, on some GPU.
 template <class T>
-inline constexpr bool is_atomic =
-    std::is_same<T, float>::value || std::is_same<T, double>::value ||
-    std::is_same<T, __half>::value || std::is_same<T, __nv_bfloat16>::value ||
-    (std::is_integral<T>::value && (sizeof(T) == 4 || sizeof(T) == 8));
+inline constexpr bool is_atomic = std::is_same<T, float>::value || std::is_same<T, double>::value ||
+                                  std::is_same<T, __half>::value ||
+                                  std::is_same<T, __nv_bfloat16>::value ||
+                                  (std::is_integral<T>::value &&
+                                   (sizeof(T) == 4 || sizeof(T) == 8));
 
 template <class T>
 bits_of<T>* bits_to_add(T* data) {
@@ -40,20 +41,19 @@ WARPWRIGHT_HOST_DEVICE bits_of<T> with_added(bits_of<T> element,
 }
 
 #if defined(__CUDA_ARCH__)
-#define WARPWRIGHT_ADD(type, constraint, value)                                                  \
-  asm volatile("red.global.add." type " [%0], %1;" ::"l"(__cvta_generic_to_global(to)),          \
-               constraint(value)                                                                 \
+#define WARPWRIGHT_ADD(type, constraint, value)                                         \
+  asm volatile("red.global.add." type " [%0], %1;" ::"l"(__cvta_generic_to_global(to)), \
+               constraint(value)                                                        \
                : "memory")
-#define WARPWRIGHT_ADD_2(type, constraint, as)                                                   \
-  asm volatile("red.global.add." type " [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)),    \
-               constraint(as(w[0])), constraint(as(w[1]))                                        \
+#define WARPWRIGHT_ADD_2(type, constraint, as)                                                \
+  asm volatile("red.global.add." type " [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)), \
+               constraint(as(w[0])), constraint(as(w[1]))                                     \
                : "memory")
-#define WARPWRIGHT_ADD_4(type, constraint, as)                                                   \
-  asm volatile("red.global.add." type " [%0], {%1, %2, %3, %4};" ::"l"(                          \
-                   __cvta_generic_to_global(to)),                                                \
-               constraint(as(w[0])), constraint(as(w[1])), constraint(as(w[2])),                 \
-               constraint(as(w[3]))                                                              \
-               : "memory")
+#define WARPWRIGHT_ADD_4(type, constraint, as)                                               \
+  asm volatile(                                                                              \
+      "red.global.add." type " [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), \
+      constraint(as(w[0])), constraint(as(w[1])), constraint(as(w[2])), constraint(as(w[3])) \
+      : "memory")
 #endif
 
 /// Adds to one element.
@@ -180,7 +180,8 @@ struct placed_destination {
   template <int V>
   WARPWRIGHT_HOST_DEVICE void store(packed_vector<bits_of<T>, V> const& values,
                                     std::uint64_t const* index, std::uint64_t i, bool wide) const {
-    bits_of<T>* const to = data + checked_index("out_at", *index, start.limit, i) * start.stride + i;
+    bits_of<T>* const to =
+        data + checked_index("out_at", *index, start.limit, i) * start.stride + i;
     if constexpr (V == 1) {
       values.store_wide(to);
     } else if (wide) {
@@ -309,9 +310,9 @@ struct indexed_part {
     computed.template compute<V>(result.of, at<0>(r), i);
     WARPWRIGHT_UNROLL
     for (int j = 0; j < V; ++j) {
-      result.index[j] = static_cast<std::uint64_t>(at<1>(expression.arguments)
-                                                       .template value<void, V>(
-                                                           at<1>(r), j, i + static_cast<unsigned>(j)));
+      result.index[j] = static_cast<std::uint64_t>(
+          at<1>(expression.arguments)
+              .template value<void, V>(at<1>(r), j, i + static_cast<unsigned>(j)));
     }
   }
   template <int V, int First, class Index>

@@ -17,13 +17,13 @@ namespace ew::detail {
 
 /// Which element of an operand goes with element i of the output.
 enum class access_pattern : unsigned char {
-  elements,  // i
-  row,       // i % cols
-  column,    // i / cols
-  single,    // one for all
-  offset,    // one for all: the offset of a random sequence
-  view,      // that which the strides of a view lead to
-  absent,    // none: the operand has no array
+  elements,   // i
+  row,        // i % cols
+  column,     // i / cols
+  single,     // one for all
+  offset,     // one for all: the offset of a random sequence
+  view,       // that which the strides of a view lead to
+  absent,     // none: the operand has no array
   no_output,  // none: stands for the output of a reduction
   // Of indices.hpp. An output's count is that of elements written; its array's size is in `span`.
   table,       // where an index says
