@@ -486,19 +486,20 @@ TEST_CASE("describe and explain name operands and outputs by index") {
              contains("operand 1 (gather) is accessed element by element, each where its index"));
 
   auto const add = ew::scatter_add(t.data(), 4000, ew::in(index.data(), 800)) = from;
-  CHECK(ew::describe(add) == "scatter_add f32[4000][in i32[800]] = in f32[800]");
+  CHECK(ew::describe(add) == "scatter_add(f32[4000], in i32[800]) = in f32[800]");
   CHECK(ew::plan(add).bytes_written() == 800 * 4);
   CHECK_THAT(ew::plan(add).explain(), contains("output 1 is accessed element by element, each"));
   auto const add_rows = ew::scatter_add(t.data(), 4000, rows(8));
   CHECK(ew::plan(add_rows = from).array(0).wide);
   CHECK(ew::describe(add_rows.in_order() = from) ==
-        "scatter_add f32[4000][col i32[n/8]].in_order() = in f32[800]");
+        "scatter_add(f32[4000], col i32[n/8]).in_order() = in f32[800]");
 
   auto const append = [&](std::size_t stride) {
     return ew::out_at(t.data(), 4000, 800, index.data(), stride) =
                ew::in_at(y.data(), 800, 800, index.data(), 1);
   };
-  CHECK(ew::describe(append(800)) == "out_at f32[800 of 4000] = in_at f32[800 of 800]");
+  CHECK(ew::describe(append(800)) ==
+        "out_at(f32[4000], position i32, n = 800) = in_at(f32[800], position i32, n = 800)");
   CHECK((ew::plan(append(800)).array(0).wide && !ew::plan(append(6)).array(0).wide));
   CHECK(ew::plan(append(800)).bytes_written() == 800 * 4);
   CHECK_FALSE(ew::plan(append(800)).array(1).wide);  // an odd stride

@@ -42,7 +42,8 @@ inline namespace WARPWRIGHT_INDEX_NAMESPACE {
 template <class T, class I>
 [[nodiscard]] auto gather(input<T> const& table, I const& index) {
   auto const i = detail::as_index<true>(index);
-  return gathered<T, std::decay_t<decltype(i)>>{{table.data}, table.size, i};
+  return indexed_input<T, detail::by_index::elements, std::decay_t<decltype(i)>>{
+      {table.data}, {table.size, table.size, 1, {}}, i};
 }
 /// The table of a gather is an array; refused at compile time.
 template <class X, class I>
@@ -61,12 +62,11 @@ scalar<float, true> gather(X const&, I const&) {
 /// **Cost:** the table is read by vectors of 16 bytes where it is aligned to them and they divide
 /// its rows, else element by element; one load of an index a vector, mostly from a cache, before.
 template <class T, class I>
-[[nodiscard]] row_at_index<T, I> row_at(input<T> const& table, column_input<I> const& index,
-                                        source_location where = source_location::current()) {
-  static_assert(std::is_integral<I>::value,
-                "warpwright::ew::row_at: an index is an integer: col(pointer, cols) of integers");
-  detail::check_table("ew::row_at", table.size, index.cols.divisor(), where);
-  return {{table.data}, table.size / index.cols.divisor(), index};
+[[nodiscard]] auto row_at(input<T> const& table, column_input<I> const& index,
+                          source_location where = source_location::current()) {
+  constexpr auto by = detail::by_index::rows;
+  return indexed_input<T, by, column_input<I>>{
+      {table.data}, detail::rows_of_table<by>("ew::row_at", table.size, index, where), index};
 }
 /// As above, of anything else; refused at compile time.
 template <class X, class I>
@@ -79,8 +79,7 @@ scalar<float, true> row_at(X const&, I const&) {
 /// A part of an array that starts where a number in device memory says: element i is
 /// `data[*position * stride + i]`. The number is read when the kernel runs: a graph's replay sees
 /// its new value.
-/// @pre `*position` is 0 or more and the part lies within the array, no part of which overlaps an
-///   output
+/// @pre `*position` is 0 or more and the part lies within the array, which overlaps no output
 /// @param data      `count` elements
 /// @param count     of the whole array
 /// @param n         of the part: as many as the output has
@@ -90,105 +89,77 @@ scalar<float, true> row_at(X const&, I const&) {
 /// **Cost:** a thread loads the number before the elements. These are read by vectors where data
 /// and stride keep the alignment of 16 bytes.
 template <class T, class P>
-[[nodiscard]] placed_input<T, P> in_at(T const* data, std::size_t count, std::size_t n,
-                                       P const* position, std::size_t stride,
-                                       source_location where = source_location::current()) {
-  return {{detail::stored(data)}, {"ew::in_at", count, n, position, stride, where}};
+[[nodiscard]] auto in_at(T const* data, std::size_t count, std::size_t n, P const* position,
+                         std::size_t stride, source_location where = source_location::current()) {
+  detail::position_leaf<P> const at{{{position}}, n};
+  return indexed_input<T, detail::by_index::placed, detail::position_leaf<P>>{
+      {detail::stored(data)}, detail::part_of_array("ew::in_at", count, at, stride, where), at};
 }
 
-/// What out_at() returns: assign an expression to it.
-template <class T, class P>
-class placed_output {
+/// What out_at() and scatter_add() return: assign an expression to it.
+template <class T, detail::by_index By, class I>
+class indexed_output {
  public:
-  placed_output(T* data, detail::start_in_memory<P> const& start) : data_{data}, start_{start} {}
-  placed_output(placed_output const&) = default;
-  placed_output& operator=(placed_output const&) = delete;  // not readable
+  using array = detail::indexed_array<By>;
+  indexed_output(T* data, array const& of, I const& index)
+      : to_{reinterpret_cast<detail::bits_of<T>*>(data), of}, index_{index} {
+    static_assert(!std::is_const<T>::value && detail::is_element<T>(),
+                  "warpwright::ew: an output's elements must be writable, trivially copyable");
+  }
+  indexed_output(indexed_output const&) = default;
+  indexed_output& operator=(indexed_output const&) = delete;  // not readable
 
-  /// Assigns the expression to every element of the part.
+  /// Writes or adds every element of the expression.
   template <class X>
   [[nodiscard]] auto operator=(X const& x) const {
-    using destination = detail::placed_destination<T, P>;
-    using position = detail::position_leaf<P>;
-    position const at{{{start_.position}}, start_.n};
-    return indexed_assignment<destination, detail::expression_t<X>, position>{
-        {reinterpret_cast<detail::bits_of<T>*>(data_), start_},
-        start_.n,
-        detail::make_call<detail::unconverted>(detail::beside_index{}, x, at)};
+    using detail::by_index;
+    static_assert(By == by_index::placed || By == by_index::rows_in_order || detail::is_atomic<T>,
+                  "warpwright::ew::scatter_add: GPUs add float, double, __half, __nv_bfloat16 and "
+                  "integers of 32 and 64 bits atomically; other numbers take .in_order()");
+    auto const both = detail::make_call<detail::unconverted>(detail::beside_index{}, x, index_);
+    std::uint64_t size = 0;
+    if constexpr (By == by_index::placed) {
+      size = index_.n;
+    } else {
+      size = detail::size_of_operands(both);
+    }
+    return indexed_assignment<T, By, detail::expression_t<X>, I>{to_, size, both};
+  }
+  /// Of scatter_add() by rows, the same in a fixed order: `out += row` for each row of the
+  /// expression, one after the other, with the same bits in every run and no atomic operation. Of
+  /// any numbers; neither in tie() nor in plan().
+  /// **Cost:** up to 256 blocks, each of which reads all indices and adds, one after the other, the
+  /// rows that go to the rows of the table that it owns. A table of few rows, or indices that are
+  /// mostly equal, keep few blocks busy, and few columns few threads of each.
+  [[nodiscard]] auto in_order() const {
+    static_assert(By == detail::by_index::rows,
+                  "warpwright::ew::scatter_add: in_order() is of rows: the index is col(pointer, "
+                  "cols)");
+    constexpr auto by = detail::by_index::rows_in_order;
+    detail::indexed_array<by> const of{to_.array.count, to_.array.limit, to_.array.step,
+                                       to_.array.cols};
+    return indexed_output<T, by, I>{reinterpret_cast<T*>(to_.data), of, index_};
   }
 
  private:
-  T* data_;
-  detail::start_in_memory<P> start_;
+  detail::indexed_destination<T, By> to_;
+  I index_;
 };
 
 /// A part of an array to write, where a number in device memory says: element i is
 /// `data[*position * stride + i]`, as in_at() reads it. The rest of the array is not written.
-/// @pre `*position` is 0 or more and the part lies within the array; the whole array and the
-///   number do not overlap an operand or another output
+/// @pre `*position` is 0 or more and the part lies within the array, which overlaps neither an
+///   operand nor another output
 /// @param data, count, n, position, stride  as in_at(); n = 0 makes the evaluation a no-op
 /// @throws std::invalid_argument  for n > count
 /// **Cost:** a thread loads the number together with the operands' first elements.
 template <class T, class P>
-[[nodiscard]] placed_output<T, P> out_at(T* data, std::size_t count, std::size_t n,
-                                         P const* position, std::size_t stride,
-                                         source_location where = source_location::current()) {
-  static_assert(!std::is_const<T>::value && detail::is_element<T>(),
-                "warpwright::ew::out_at: the elements must be writable and trivially copyable");
-  return {data, {"ew::out_at", count, n, position, stride, where}};
+[[nodiscard]] auto out_at(T* data, std::size_t count, std::size_t n, P const* position,
+                          std::size_t stride, source_location where = source_location::current()) {
+  detail::position_leaf<P> const at{{{position}}, n};
+  return indexed_output<T, detail::by_index::placed, detail::position_leaf<P>>{
+      data, detail::part_of_array("ew::out_at", count, at, stride, where), at};
 }
-
-/// What scatter_add().in_order() returns: assign an expression to it.
-template <class T, class I>
-struct in_order_output {
-  detail::scatter_destination<T, true> table;
-  column_input<I> index;
-
-  in_order_output& operator=(in_order_output const&) = delete;
-  template <class X>
-  [[nodiscard]] auto operator=(X const& x) const {
-    static_assert(detail::is_number<T> && !std::is_same<T, bool>::value,
-                  "warpwright::ew::scatter_add: the elements must be numbers");
-    auto const both = detail::make_call<detail::unconverted>(detail::beside_index{}, x, index);
-    return in_order_assignment<T, detail::expression_t<X>, I>{
-        {table, detail::size_of_operands(both), both}};
-  }
-};
-
-/// What scatter_add() returns: assign an expression to it.
-template <class T, class I, bool Rows>
-struct scatter_output {
-  detail::scatter_destination<T, Rows> table;
-  I index;
-
-  scatter_output& operator=(scatter_output const&) = delete;
-  /// Adds the expression's elements.
-  template <class X>
-  [[nodiscard]] auto operator=(X const& x) const {
-    static_assert(detail::is_atomic<T>,
-                  "warpwright::ew::scatter_add: GPUs add float, double, __half, __nv_bfloat16 and "
-                  "integers of 32 and 64 bits atomically; other numbers take .in_order()");
-    auto const both = detail::make_call<detail::unconverted>(detail::beside_index{}, x, index);
-    return indexed_assignment<detail::scatter_destination<T, Rows>, detail::expression_t<X>, I>{
-        table, detail::size_of_operands(both), both};
-  }
-  /// The same in a fixed order: each element is what a loop over the rows of x computes, in their
-  /// order, with a rounding at each addition. Of a kernel of its own: no tie(), no plan().
-  /// **Cost:** up to 256 blocks, each of which reads all indices and adds the rows that go to the
-  /// rows of the table that it owns, one after the other: a table of few rows, or indices that are
-  /// mostly equal, keep few blocks busy, and rows of few columns few threads of these.
-  [[nodiscard]] auto in_order() const {
-    static_assert(Rows,
-                  "warpwright::ew::scatter_add: in_order() is of rows: the index is col(pointer, "
-                  "cols)");
-    return ordered(index);
-  }
-
- private:
-  template <class J>
-  in_order_output<T, J> ordered(column_input<J> const& rows) const {
-    return {table, rows};
-  }
-};
 
 /// Adds to elements of an array by index, `data[index(i)] += x(i)`, by atomic operations:
 /// `run(s, scatter_add(data, count, in(index, n)) = x)`. As many elements are added as the first
@@ -203,8 +174,8 @@ struct scatter_output {
 template <class T, class I>
 [[nodiscard]] auto scatter_add(T* data, std::size_t count, I const& index) {
   auto const i = detail::as_index<false>(index);
-  return scatter_output<T, std::decay_t<decltype(i)>, false>{
-      {detail::bits_to_add(data), count, detail::fast_divisor{1}}, i};
+  return indexed_output<T, detail::by_index::elements, std::decay_t<decltype(i)>>{
+      data, {count, count, 1, {}}, i};
 }
 
 /// Adds rows to the rows of a table by index, `data[index[r] * cols + c] += x(r * cols + c)`: the
@@ -219,14 +190,11 @@ template <class T, class I>
 /// pairs of 16-bit numbers, where the table is aligned to them and they divide its rows; before,
 /// and of other types, an addition for each element or pair.
 template <class T, class I>
-[[nodiscard]] scatter_output<T, column_input<I>, true> scatter_add(
-    T* data, std::size_t count, column_input<I> const& index,
-    source_location where = source_location::current()) {
-  static_assert(std::is_integral<I>::value,
-                "warpwright::ew::scatter_add: an index is an integer: col(pointer, cols) of them");
-  std::uint64_t const cols = index.cols.divisor();
-  detail::check_table("ew::scatter_add", count, cols, where);
-  return {{detail::bits_to_add(data), count / cols, index.cols}, index};
+[[nodiscard]] auto scatter_add(T* data, std::size_t count, column_input<I> const& index,
+                               source_location where = source_location::current()) {
+  constexpr auto by = detail::by_index::rows;
+  return indexed_output<T, by, column_input<I>>{
+      data, detail::rows_of_table<by>("ew::scatter_add", count, index, where), index};
 }
 
 }  // namespace WARPWRIGHT_INDEX_NAMESPACE
@@ -234,47 +202,42 @@ template <class T, class I>
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 /// Evaluates an assignment to out_at() or scatter_add() as one kernel, as run() of an assignment to
-/// a pointer. tie() takes both.
-/// @param a  `out_at(…) = expression` or `scatter_add(…) = expression`, copied at the call; without
-///   elements nothing is launched
+/// a pointer. tie() takes both, but for in_order().
+/// @param a  copied at the call; without elements nothing is launched
 /// @throws std::invalid_argument  as run() of an assignment to a pointer; for a table, an index or
 ///   a position that overlaps the array that is written
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any.
 /// **Capture:** legal; indices and positions are read at each replay.
 /// **Cost:** one kernel launch, no allocation.
-template <class D, class E, class I>
-void run(stream_ref stream, indexed_assignment<D, E, I> const& a,
+template <class T, detail::by_index By, class E, class I>
+void run(stream_ref stream, indexed_assignment<T, By, E, I> const& a,
          source_location where = source_location::current()) {
-  detail::run_on_stream({stream, where}, a);
-}
-/// As above, of `scatter_add(…).in_order() = expression`.
-template <class T, class E, class I>
-void run(stream_ref stream, in_order_assignment<T, E, I> const& a,
-         source_location where = source_location::current()) {
-  detail::evaluate_in_order(a, where, [&](auto const& kernel, unsigned blocks) {
-    warpwright::detail::on_stream const execute{stream, where};
-    execute(blocks, kernel.max_threads, kernel, "warpwright::ew::run");
-  });
+  warpwright::detail::on_stream const execute{stream, where};
+  if constexpr (By == detail::by_index::rows_in_order) {
+    detail::evaluate_in_order(a, where, [&](auto const& kernel, unsigned blocks) {
+      execute(blocks, kernel.max_threads, kernel, "warpwright::ew::run");
+    });
+  } else {
+    detail::run_on_stream(execute, a);
+  }
 }
 
-/// Evaluates an assignment on the calling thread, over arrays in host memory: additions in the
-/// order of the elements.
+/// Evaluates it on the calling thread, over arrays in host memory, in the order of the elements:
+/// that of in_order() has the same bits as run().
 /// @throws std::invalid_argument  as run() does
 /// @throws std::out_of_range      for an index out of range, where indices are checked
 /// **Threads:** any. **Cost:** a loop over the elements.
-template <class D, class E, class I>
-void evaluate_host(indexed_assignment<D, E, I> const& a,
+template <class T, detail::by_index By, class E, class I>
+void evaluate_host(indexed_assignment<T, By, E, I> const& a,
                    source_location where = source_location::current()) {
-  detail::evaluate_on_host(where, a.size, a);
-}
-/// As above, of `scatter_add(…).in_order() = expression`: the same bits as run().
-template <class T, class E, class I>
-void evaluate_host(in_order_assignment<T, E, I> const& a,
-                   source_location where = source_location::current()) {
-  detail::evaluate_in_order(a, where, [](auto const& kernel, unsigned) {
-    for (std::uint64_t r = 0; r < kernel.rows; ++r) kernel.add_row(r, 0, 1);
-  });
+  if constexpr (By == detail::by_index::rows_in_order) {
+    detail::evaluate_in_order(a, where, [](auto const& kernel, unsigned) {
+      for (std::uint64_t r = 0; r < kernel.rows; ++r) kernel.add_row(r, 0, 1);
+    });
+  } else {
+    detail::evaluate_on_host(where, a.size, a);
+  }
 }
 
 /// Functions of rows write whole arrays; refused at compile time.
