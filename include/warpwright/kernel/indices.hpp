@@ -43,7 +43,7 @@ template <class T, class I>
 [[nodiscard]] auto gather(input<T> const& table, I const& index) {
   auto const i = detail::as_index<true>(index);
   return indexed_input<T, detail::by_index::elements, std::decay_t<decltype(i)>>{
-      {table.data}, {table.size, table.size, 1, {}}, i};
+      {table.data}, {table.size, table.size, 1}, i};
 }
 /// The table of a gather is an array; refused at compile time.
 template <class X, class I>
@@ -136,8 +136,7 @@ class indexed_output {
                   "warpwright::ew::scatter_add: in_order() is of rows: the index is col(pointer, "
                   "cols)");
     constexpr auto by = detail::by_index::rows_in_order;
-    detail::indexed_array<by> const of{to_.array.count, to_.array.limit, to_.array.step,
-                                       to_.array.cols};
+    detail::indexed_array<by> const of{to_.array.count, to_.array.limit, to_.array.step};
     return indexed_output<T, by, I>{reinterpret_cast<T*>(to_.data), of, index_};
   }
 
@@ -175,7 +174,7 @@ template <class T, class I>
 [[nodiscard]] auto scatter_add(T* data, std::size_t count, I const& index) {
   auto const i = detail::as_index<false>(index);
   return indexed_output<T, detail::by_index::elements, std::decay_t<decltype(i)>>{
-      data, {count, count, 1, {}}, i};
+      data, {count, count, 1}, i};
 }
 
 /// Adds rows to the rows of a table by index, `data[index[r] * cols + c] += x(r * cols + c)`: the

@@ -28,7 +28,7 @@ struct in_order_kernel : warpwright::detail::kernel_base<256> {
   };
 
   destination table;
-  E expression;
+  part update;  ///< of the whole table: add_columns() moves it to a row
   I const* index;
   std::uint64_t rows;
   std::uint64_t wide;  ///< as of `part`
@@ -75,9 +75,11 @@ struct in_order_kernel : warpwright::detail::kernel_base<256> {
     std::uint64_t const cols = table.array.step;
     std::uint64_t const begin = r * cols;
     // As of an array whose element r * cols is the first of the row of the table.
-    std::uint64_t const start = table.array.at(table.name, index[r], begin);
+    std::uint64_t const start = table.array.start(table.name, index[r], begin);
     bits_of<T>* const row = table.data + static_cast<std::int64_t>(start - begin);
-    part const p{row, input<T>{{row}, 0} + expression};
+    part p = update;
+    p.data = row;
+    at<0>(p.expression.arguments).data = row;
     for (std::uint64_t c = std::uint64_t{t} * V; c < cols; c += std::uint64_t{threads} * V) {
       typename part::template registers<V> loaded WARPWRIGHT_ZERO_ON_HOST;
       typename part::template results<V> result{};
@@ -128,7 +130,7 @@ void evaluate_in_order(indexed_assignment<T, by_index::rows_in_order, E, column_
   std::uint64_t const cols = a.data.array.step;
   execute(kernel{{},
                  a.data,
-                 at<0>(a.expression.arguments),
+                 {a.data.data, input<T>{{a.data.data}, a.size} + at<0>(a.expression.arguments)},
                  at<1>(a.expression.arguments).data,
                  a.size / cols,
                  wide << 1U | (wide & 1U),  // the table is the output and an operand

@@ -53,22 +53,29 @@ struct indexed_array {
   std::uint64_t count;  ///< elements
   std::uint64_t limit;  ///< of an index
   std::uint64_t step;   ///< elements from one index to the next
-  fast_divisor cols;    ///< of rows
 
-  /// @return the position in the array of element i
-  template <class Integer, class Element>
-  WARPWRIGHT_HOST_DEVICE std::uint64_t at([[maybe_unused]] char const* name, Integer index,
-                                          Element const& i) const {
+  /// @return where the part of an index starts
+  template <class Integer>
+  WARPWRIGHT_HOST_DEVICE std::uint64_t start([[maybe_unused]] char const* name, Integer index,
+                                             [[maybe_unused]] std::uint64_t i) const {
     auto const k = static_cast<std::uint64_t>(index);
 #if WARPWRIGHT_CHECK_INDICES
     if (k >= limit) refuse_index(name, static_cast<long long>(index), limit, i);
 #endif
+    return By == by_index::elements ? k : k * step;
+  }
+  /// @param from  the node of the index
+  /// @return where element i is
+  template <class Integer, class Element, class I>
+  WARPWRIGHT_HOST_DEVICE std::uint64_t at(char const* name, Integer index, Element const& i,
+                                          [[maybe_unused]] I const& from) const {
+    std::uint64_t const begin = start(name, index, i);
     if constexpr (By == by_index::elements) {
-      return k;
+      return begin;
     } else if constexpr (By == by_index::placed) {
-      return k * step + i;
+      return begin + i;
     } else {
-      return k * step + column_of(i, cols);
+      return begin + column_of(i, from.cols);
     }
   }
   template <class T, int V, class Operand>
@@ -131,14 +138,15 @@ struct indexed_input : detail::array_leaf<T> {
     index.template load<V, First + 1>(loaded, i, wide);
     auto const first = index.template value<void, V>(loaded, 0, i);
     if constexpr (V == 1) {
-      r.load_one(data + array.at(name, first, i));
+      r.load_one(data + array.at(name, first, i, index));
     } else if (By != detail::by_index::elements && detail::is_wide_operand<First>(wide)) {
-      r.load_wide(data + array.at(name, first, i));
+      r.load_wide(data + array.at(name, first, i, index));
     } else {
       WARPWRIGHT_UNROLL
       for (int j = 0; j < V; ++j) {
         std::uint64_t const element = i + static_cast<unsigned>(j);
-        r.set(j, data[array.at(name, index.template value<void, V>(loaded, j, element), element)]);
+        auto const k = index.template value<void, V>(loaded, j, element);
+        r.set(j, data[array.at(name, k, element, index)]);
       }
     }
   }
@@ -198,7 +206,7 @@ indexed_array<By> rows_of_table(char const* name, std::uint64_t count, column_in
               text{name} + ": the table has " + count_as_given(count) +
                   " elements, no whole number of rows of cols = " + count_as_given(cols),
               where);
-  return {count, count / cols, cols, index.cols};
+  return {count, count / cols, cols};
 }
 template <class P>
 indexed_array<by_index::placed> part_of_array(char const* name, std::uint64_t count,
@@ -209,7 +217,7 @@ indexed_array<by_index::placed> part_of_array(char const* name, std::uint64_t co
               text{name} + ": n = " + count_as_given(at.n) + " elements of an array of " +
                   count_as_given(count) + "; count is the size of the whole array",
               where);
-  return {count, stride == 0 ? ~std::uint64_t{0} >> 1U : (count - at.n) / stride + 1, stride, {}};
+  return {count, stride == 0 ? ~std::uint64_t{0} >> 1U : (count - at.n) / stride + 1, stride};
 }
 
 }  // namespace detail

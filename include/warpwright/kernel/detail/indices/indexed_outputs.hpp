@@ -113,12 +113,13 @@ struct indexed_destination {
   bits_of<T>* data;
   indexed_array<By> array;
 
-  /// @param index  of V elements from element i on
-  template <int V>
+  /// @param index  of V elements from element i on, values of the node `from`
+  template <int V, class I>
   WARPWRIGHT_HOST_DEVICE void store(packed_vector<bits_of<T>, V> const& x,
-                                    std::uint64_t const* index, std::uint64_t i, bool wide) const {
+                                    std::uint64_t const* index, std::uint64_t i, bool wide,
+                                    I const& from) const {
     if (By != by_index::elements && wide) {
-      bits_of<T>* const to = data + array.at(name, *index, i);
+      bits_of<T>* const to = data + array.at(name, *index, i, from);
       if constexpr (By == by_index::placed) {
         x.store_wide(to);
       } else {
@@ -128,7 +129,7 @@ struct indexed_destination {
     }
     WARPWRIGHT_UNROLL
     for (int j = 0; j < V; ++j) {
-      bits_of<T>* const to = data + array.at(name, index[j], i + static_cast<unsigned>(j));
+      bits_of<T>* const to = data + array.at(name, index[j], i + static_cast<unsigned>(j), from);
       if constexpr (By == by_index::placed) {
         *to = x.get(j);
       } else {
@@ -223,7 +224,8 @@ struct indexed_part {
   template <int V, int First, class Index>
   WARPWRIGHT_HOST_DEVICE void store(results<V> const& result, Index const& i,
                                     std::uint64_t wide) const {
-    data.template store<V>(result.of, result.index, i, is_wide_operand<First>(wide));
+    data.template store<V>(result.of, result.index, i, is_wide_operand<First>(wide),
+                           at<1>(expression.arguments));
   }
 };
 template <class T, by_index By, class E, class I>
