@@ -39,15 +39,15 @@ inline namespace WARPWRIGHT_INDEX_NAMESPACE {
 /// @param index  an expression of any integer type, without view() in it
 /// **Cost:** one load an element behind that of the index, of 32 bytes of memory where neighbours
 /// are not near each other.
-template <class T, class I>
-[[nodiscard]] auto gather(input<T> const& table, I const& index) {
+template <class T, class K>
+[[nodiscard]] auto gather(input<T> const& table, K const& index) {
   auto const i = detail::as_index<true>(index);
   return indexed_input<T, detail::by_index::elements, std::decay_t<decltype(i)>>{
       {table.data}, {table.size, table.size, 1}, i};
 }
 /// The table of a gather is an array; refused at compile time.
-template <class X, class I>
-scalar<float, true> gather(X const&, I const&) {
+template <class X, class K>
+scalar<float, true> gather(X const&, K const&) {
   static_assert(warpwright::detail::always_false<X>,
                 "warpwright::ew::gather: the table must be in(pointer, count)");
   return {};
@@ -61,16 +61,16 @@ scalar<float, true> gather(X const&, I const&) {
 /// @throws std::invalid_argument  for a table of no whole number of rows
 /// **Cost:** the table is read by vectors of 16 bytes where it is aligned to them and they divide
 /// its rows, else element by element; one load of an index a vector, mostly from a cache, before.
-template <class T, class I>
-[[nodiscard]] auto row_at(input<T> const& table, column_input<I> const& index,
+template <class T, class K>
+[[nodiscard]] auto row_at(input<T> const& table, column_input<K> const& index,
                           source_location where = source_location::current()) {
   constexpr auto by = detail::by_index::rows;
-  return indexed_input<T, by, column_input<I>>{
+  return indexed_input<T, by, column_input<K>>{
       {table.data}, detail::rows_of_table<by>("ew::row_at", table.size, index, where), index};
 }
 /// As above, of anything else; refused at compile time.
-template <class X, class I>
-scalar<float, true> row_at(X const&, I const&) {
+template <class X, class K>
+scalar<float, true> row_at(X const&, K const&) {
   static_assert(warpwright::detail::always_false<X>,
                 "warpwright::ew::row_at: write row_at(in(table, rows * cols), col(index, cols))");
   return {};
@@ -97,11 +97,11 @@ template <class T, class P>
 }
 
 /// What out_at() and scatter_add() return: assign an expression to it.
-template <class T, detail::by_index By, class I>
+template <class T, detail::by_index By, class K>
 class indexed_output {
  public:
   using array = detail::indexed_array<By>;
-  indexed_output(T* data, array const& of, I const& index)
+  indexed_output(T* data, array const& of, K const& index)
       : to_{reinterpret_cast<detail::bits_of<T>*>(data), of}, index_{index} {
     static_assert(!std::is_const<T>::value && detail::is_element<T>(),
                   "warpwright::ew: an output's elements must be writable, trivially copyable");
@@ -123,7 +123,7 @@ class indexed_output {
     } else {
       size = detail::size_of_operands(both);
     }
-    return indexed_assignment<T, By, detail::expression_t<X>, I>{to_, size, both};
+    return indexed_assignment<T, By, detail::expression_t<X>, K>{to_, size, both};
   }
   /// Of scatter_add() by rows, the same in a fixed order: `out += row` for each row of the
   /// expression, one after the other, with the same bits in every run and no atomic operation. Of
@@ -137,12 +137,12 @@ class indexed_output {
                   "cols)");
     constexpr auto by = detail::by_index::rows_in_order;
     detail::indexed_array<by> const of{to_.array.count, to_.array.limit, to_.array.step};
-    return indexed_output<T, by, I>{reinterpret_cast<T*>(to_.data), of, index_};
+    return indexed_output<T, by, K>{reinterpret_cast<T*>(to_.data), of, index_};
   }
 
  private:
   detail::indexed_destination<T, By> to_;
-  I index_;
+  K index_;
 };
 
 /// A part of an array to write, where a number in device memory says: element i is
@@ -170,8 +170,8 @@ template <class T, class P>
 ///   (from 9.0) or integers of 32 or 64 bits, which wrap; overlaps no operand and no other output
 /// @param index  an expression of any integer type
 /// **Cost:** one atomic addition an element, in the L2 cache; those to one element take turns.
-template <class T, class I>
-[[nodiscard]] auto scatter_add(T* data, std::size_t count, I const& index) {
+template <class T, class K>
+[[nodiscard]] auto scatter_add(T* data, std::size_t count, K const& index) {
   auto const i = detail::as_index<false>(index);
   return indexed_output<T, detail::by_index::elements, std::decay_t<decltype(i)>>{
       data, {count, count, 1}, i};
@@ -188,11 +188,11 @@ template <class T, class I>
 /// **Cost:** atomic additions of up to 16 bytes each from compute capability 9.0, of float and of
 /// pairs of 16-bit numbers, where the table is aligned to them and they divide its rows; before,
 /// and of other types, an addition for each element or pair.
-template <class T, class I>
-[[nodiscard]] auto scatter_add(T* data, std::size_t count, column_input<I> const& index,
+template <class T, class K>
+[[nodiscard]] auto scatter_add(T* data, std::size_t count, column_input<K> const& index,
                                source_location where = source_location::current()) {
   constexpr auto by = detail::by_index::rows;
-  return indexed_output<T, by, column_input<I>>{
+  return indexed_output<T, by, column_input<K>>{
       data, detail::rows_of_table<by>("ew::scatter_add", count, index, where), index};
 }
 
@@ -209,8 +209,8 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any.
 /// **Capture:** legal; indices and positions are read at each replay.
 /// **Cost:** one kernel launch, no allocation.
-template <class T, detail::by_index By, class E, class I>
-void run(stream_ref stream, indexed_assignment<T, By, E, I> const& a,
+template <class T, detail::by_index By, class E, class K>
+void run(stream_ref stream, indexed_assignment<T, By, E, K> const& a,
          source_location where = source_location::current()) {
   warpwright::detail::on_stream const execute{stream, where};
   if constexpr (By == detail::by_index::rows_in_order) {
@@ -227,8 +227,8 @@ void run(stream_ref stream, indexed_assignment<T, By, E, I> const& a,
 /// @throws std::invalid_argument  as run() does
 /// @throws std::out_of_range      for an index out of range, where indices are checked
 /// **Threads:** any. **Cost:** a loop over the elements.
-template <class T, detail::by_index By, class E, class I>
-void evaluate_host(indexed_assignment<T, By, E, I> const& a,
+template <class T, detail::by_index By, class E, class K>
+void evaluate_host(indexed_assignment<T, By, E, K> const& a,
                    source_location where = source_location::current()) {
   if constexpr (By == detail::by_index::rows_in_order) {
     detail::evaluate_in_order(a, where, [](auto const& kernel, unsigned) {

@@ -13,7 +13,7 @@ WARPWRIGHT_BEGIN
 namespace ew::detail {
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-template <class T, class E, class I>
+template <class T, class E, class K>
 struct in_order_kernel : warpwright::detail::kernel_base<256> {
   using destination = indexed_destination<T, by_index::rows_in_order>;
   using sum = decltype(std::declval<input<T>>() + std::declval<E>());
@@ -29,7 +29,7 @@ struct in_order_kernel : warpwright::detail::kernel_base<256> {
 
   destination table;
   part update;  ///< of the whole table: add_columns() moves it to a row
-  I const* index;
+  K const* index;
   std::uint64_t rows;
   std::uint64_t wide;  ///< as of `part`
   bool vectors;
@@ -113,10 +113,10 @@ struct in_order_kernel : warpwright::detail::kernel_base<256> {
 };
 
 // Checks and plans an assignment, and calls execute(kernel, blocks).
-template <class T, class E, class I, class Execute>
-void evaluate_in_order(indexed_assignment<T, by_index::rows_in_order, E, column_input<I>> const& a,
+template <class T, class E, class K, class Execute>
+void evaluate_in_order(indexed_assignment<T, by_index::rows_in_order, E, column_input<K>> const& a,
                        source_location where, Execute const& execute) {
-  using kernel = in_order_kernel<T, E, I>;
+  using kernel = in_order_kernel<T, E, K>;
   operand operands[E::operands + 2];
   operand* next = operands;
   a.data.array.template describe<T, kernel::vector>(*next, a.data.data, a.size);

@@ -66,9 +66,9 @@ struct indexed_array {
   }
   /// @param from  the node of the index
   /// @return where element i is
-  template <class Integer, class Element, class I>
+  template <class Integer, class Element, class K>
   WARPWRIGHT_HOST_DEVICE std::uint64_t at(char const* name, Integer index, Element const& i,
-                                          [[maybe_unused]] I const& from) const {
+                                          [[maybe_unused]] K const& from) const {
     std::uint64_t const begin = start(name, index, i);
     if constexpr (By == by_index::elements) {
       return begin;
@@ -84,8 +84,8 @@ struct indexed_array {
     static_cast<array_operand&>(o) = describe_array<T, V>(kind, data, size);
     o.odd_starts = By != by_index::elements && step * o.element_bytes % o.aligned_bytes != 0;
   }
-  template <class T, class Text, class I>
-  void print(char const* name, Text& line, I const& index) const {
+  template <class T, class Text, class K>
+  void print(char const* name, Text& line, K const& index) const {
     line.add_text(text{name} + "(" + element_name<T>() + "[" + count + "], ");
     line.add(index);
     line.add_text(By == by_index::rows_in_order ? ").in_order()" : ")");
@@ -114,13 +114,13 @@ struct position_leaf : single_input<P> {
 inline namespace WARPWRIGHT_INDEX_NAMESPACE {
 
 /// What gather(), row_at() and in_at() return.
-template <class T, detail::by_index By, class I>
+template <class T, detail::by_index By, class K>
 struct indexed_input : detail::array_leaf<T> {
-  static constexpr int operands = 1 + I::operands;
+  static constexpr int operands = 1 + K::operands;
   static constexpr int widest_bytes =
-      detail::largest(detail::vector_element_bytes<T>, I::widest_bytes);
+      detail::largest(detail::vector_element_bytes<T>, K::widest_bytes);
   static constexpr int loaded_bytes =
-      static_cast<int>(sizeof(detail::bits_of<T>)) + I::loaded_bytes;
+      static_cast<int>(sizeof(detail::bits_of<T>)) + K::loaded_bytes;
   static constexpr char const* name = By == detail::by_index::elements ? "gather"
                                       : By == detail::by_index::rows   ? "row_at"
                                                                        : "in_at";
@@ -129,12 +129,12 @@ struct indexed_input : detail::array_leaf<T> {
   using detail::array_leaf<T>::operator=;
 
   detail::indexed_array<By> array;
-  I index;
+  K index;
 
   template <int V, int First, class Element>
   WARPWRIGHT_HOST_DEVICE void load(detail::packed_vector<detail::bits_of<T>, V>& r,
                                    Element const& i, std::uint64_t wide) const {
-    typename I::template registers<V> loaded WARPWRIGHT_ZERO_ON_HOST;
+    typename K::template registers<V> loaded WARPWRIGHT_ZERO_ON_HOST;
     index.template load<V, First + 1>(loaded, i, wide);
     auto const first = index.template value<void, V>(loaded, 0, i);
     if constexpr (V == 1) {
@@ -165,11 +165,11 @@ struct indexed_input : detail::array_leaf<T> {
 
 namespace detail {
 
-template <class T, by_index By, class I>
-struct same_expression<indexed_input<T, By, I>> {
-  static bool test(indexed_input<T, By, I> const& a, indexed_input<T, By, I> const& b) {
+template <class T, by_index By, class K>
+struct same_expression<indexed_input<T, By, K>> {
+  static bool test(indexed_input<T, By, K> const& a, indexed_input<T, By, K> const& b) {
     return a.data == b.data && a.array.count == b.array.count && a.array.step == b.array.step &&
-           same_expression<I>::test(a.index, b.index);
+           same_expression<K>::test(a.index, b.index);
   }
 };
 
@@ -178,17 +178,17 @@ template <class Leaf>
 struct gives_size : std::bool_constant<is_input<Leaf>::value || is_view<Leaf>::value> {};
 template <class P>
 struct gives_size<position_leaf<P>> : std::true_type {};
-template <class T, by_index By, class I>
-struct gives_size<indexed_input<T, By, I>>
-    : std::bool_constant<any_of_leaves<gives_size, leaves_of<I>>> {};
+template <class T, by_index By, class K>
+struct gives_size<indexed_input<T, By, K>>
+    : std::bool_constant<any_of_leaves<gives_size, leaves_of<K>>> {};
 
 // Checks the type of an index; no view may be below it where it is loaded before others.
-template <bool LoadedFirst, class I>
-constexpr auto as_index(I const& index) {
-  static_assert(std::is_integral<value_t<I>>::value,
+template <bool LoadedFirst, class K>
+constexpr auto as_index(K const& index) {
+  static_assert(std::is_integral<value_t<K>>::value,
                 "warpwright::ew: an index is an integer: in(pointer, n) of integers, or an "
                 "expression of them; cast<int>() another number");
-  static_assert(!LoadedFirst || !holds_view<expression_t<I>>,
+  static_assert(!LoadedFirst || !holds_view<expression_t<K>>,
                 "warpwright::ew::gather: the index reads a view; write it to an array by run(), "
                 "and pass in() of that");
   return as_expression(index);
@@ -197,8 +197,8 @@ constexpr auto as_index(I const& index) {
 inline void check_index(bool fits, text const& problem, source_location where) {
   if (!fits) warpwright::detail::throw_invalid_argument(problem, where);
 }
-template <by_index By, class I>
-indexed_array<By> rows_of_table(char const* name, std::uint64_t count, column_input<I> const& index,
+template <by_index By, class K>
+indexed_array<By> rows_of_table(char const* name, std::uint64_t count, column_input<K> const& index,
                                 source_location where) {
   as_index<true>(index);
   std::uint64_t const cols = index.cols.divisor();

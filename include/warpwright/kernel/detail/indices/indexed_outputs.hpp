@@ -114,10 +114,10 @@ struct indexed_destination {
   indexed_array<By> array;
 
   /// @param index  of V elements from element i on, values of the node `from`
-  template <int V, class I>
+  template <int V, class K>
   WARPWRIGHT_HOST_DEVICE void store(packed_vector<bits_of<T>, V> const& x,
                                     std::uint64_t const* index, std::uint64_t i, bool wide,
-                                    I const& from) const {
+                                    K const& from) const {
     if (By != by_index::elements && wide) {
       bits_of<T>* const to = data + array.at(name, *index, i, from);
       if constexpr (By == by_index::placed) {
@@ -145,12 +145,12 @@ struct indexed_destination {
 inline namespace WARPWRIGHT_INDEX_NAMESPACE {
 
 /// What assigning to out_at() and scatter_add() returns, and run() evaluates.
-template <class T, detail::by_index By, class E, class I>
+template <class T, detail::by_index By, class E, class K>
 struct indexed_assignment {
   using prints_itself = void;
   detail::indexed_destination<T, By> data;
   std::uint64_t size;
-  call<detail::unconverted, detail::beside_index, E, I> expression;
+  call<detail::unconverted, detail::beside_index, E, K> expression;
 
   template <class Text>
   void print(Text& line) const {
@@ -164,22 +164,22 @@ struct indexed_assignment {
 
 namespace detail {
 
-template <class T, by_index By, class E, class I>
-inline constexpr bool is_assignment<indexed_assignment<T, By, E, I>> = true;
+template <class T, by_index By, class E, class K>
+inline constexpr bool is_assignment<indexed_assignment<T, By, E, K>> = true;
 template <class A>
 inline constexpr bool is_indexed_assignment = false;
-template <class T, by_index By, class E, class I>
-inline constexpr bool is_indexed_assignment<indexed_assignment<T, By, E, I>> = true;
+template <class T, by_index By, class E, class K>
+inline constexpr bool is_indexed_assignment<indexed_assignment<T, By, E, K>> = true;
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-template <class T, by_index By, class E, class I>
+template <class T, by_index By, class E, class K>
 struct indexed_part {
   static_assert(By != by_index::rows_in_order,
                 "warpwright::ew: scatter_add().in_order() is a kernel of its own: run(stream, "
                 "scatter_add(…).in_order() = …), neither beside others in tie() nor in plan()");
   using destination = indexed_destination<T, By>;
-  using node = call<unconverted, beside_index, E, I>;
+  using node = call<unconverted, beside_index, E, K>;
   using plain = fused_part<T, node>;
   static constexpr bool strided = true;
   static constexpr bool may_have_gaps = false;
@@ -228,9 +228,9 @@ struct indexed_part {
                            at<1>(expression.arguments));
   }
 };
-template <class T, by_index By, class E, class I>
-struct part_of<indexed_assignment<T, By, E, I>> {
-  using type = indexed_part<T, By, E, I>;
+template <class T, by_index By, class E, class K>
+struct part_of<indexed_assignment<T, By, E, K>> {
+  using type = indexed_part<T, By, E, K>;
 };
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
