@@ -64,8 +64,8 @@ bool same_bytes(std::vector<T> const& a, std::vector<T> const& b) {
 template <class T, class I>
 void check_row_at() {
   ww::stream s;
-  for (std::size_t const cols : {1, 3, 4, 8, 33, 64}) {
-    for (std::size_t const offset : {0, 1}) {
+  for (std::size_t const cols : {1U, 3U, 4U, 8U, 33U, 64U}) {
+    for (std::size_t const offset : {0U, 1U}) {
       std::size_t const rows = 45;
       std::size_t const table_rows = 50;
       auto const table = table_of<T>(table_rows * cols);
@@ -257,7 +257,7 @@ TEST_CASE("gather takes any integer type and expressions of it") {
 TEST_CASE("reductions, functions of rows and views take rows by index") {
   ww::stream s;
   std::size_t const rows = 37;
-  for (std::size_t const cols : {24, 5, 9000}) {
+  for (std::size_t const cols : {24U, 5U, 9000U}) {
     std::size_t const n = rows * cols;
     guarded<float> table{small_integers<float>(11 * cols, 9, 1)};
     guarded<int> index{small_integers<int>(rows, 11, 2)};
@@ -314,7 +314,7 @@ TEST_CASE("scatter_add in order has the bits of a loop over the rows") {
 }
 
 TEST_CASE("integers wrap, and kernels of several streams add to one table") {
-  std::size_t const n = 20000;
+  std::size_t const n = 400000;
   guarded<int> table{std::vector<int>(3, std::numeric_limits<int>::max())};
   guarded<float> sums{std::vector<float>(3)};
   guarded<int> index{small_integers<int>(n, 3, 5)};
