@@ -38,7 +38,6 @@ namespace {
 
 struct three {
   float x, y, z;
-  bool operator==(three const& o) const { return x == o.x && y == o.y && z == o.z; }
 };
 
 template <class T>

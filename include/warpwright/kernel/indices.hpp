@@ -169,7 +169,8 @@ template <class T, class P>
 /// @param data   `count` of float, double, __half (from compute capability 7.0), __nv_bfloat16
 ///   (from 9.0) or integers of 32 or 64 bits, which wrap; overlaps no operand and no other output
 /// @param index  an expression of any integer type
-/// **Cost:** one atomic addition an element, in the L2 cache; those to one element take turns.
+/// **Cost:** one atomic addition an element, in the L2 cache, of 16-bit numbers a loop of
+/// compare-and-swap; those to one element take turns.
 template <class T, class K>
 [[nodiscard]] auto scatter_add(T* data, std::size_t count, K const& index) {
   auto const i = detail::as_index<false>(index);
