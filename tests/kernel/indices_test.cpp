@@ -132,7 +132,7 @@ void check_scatter(std::uint64_t seed, int rounds, bool in_order) {
   ww::stream s;
   for (int round = 0; round < rounds; ++round) {
     std::size_t const cols = 1 + random.below(round % 3 == 0 ? 300 : 20);
-    std::size_t const rows = random.below(round % 5 == 0 ? 2500 : 60);
+    std::size_t const rows = random.below(round % 5 == 0 && sizeof(T) != 2 ? 2500 : 60);
     std::size_t const table_rows = 1 + random.below(round % 2 == 0 ? 4 : 700);
     auto table = small_integers<T>(table_rows * cols, 4, random.next());
     auto x = small_integers<T>(rows * cols, 4, random.next());
@@ -144,21 +144,20 @@ void check_scatter(std::uint64_t seed, int rounds, bool in_order) {
     guarded<T> from{x, random.below(17)};
     guarded<I> at{index, random.below(3)};
     CAPTURE(round, cols, rows, table_rows);
-    auto const target = ew::scatter_add(to.data(), table.size(), ew::col(at.data(), cols));
-    auto const values = ew::in(from.data(), x.size());
+    auto const a = ew::scatter_add(to.data(), table.size(), x.size(), ew::col(at.data(), cols)) =
+        ew::in(from.data(), x.size());
     auto const expected = added_in_order(table, x, index, cols);
-    auto const test = [&](auto const& a) {
+    if (in_order) {
+      ew::run_in_order(s, a);
+    } else if constexpr (sizeof(T) > 1) {
       ew::run(s, a);
-      CHECK(same_bytes(to.fetch(s), expected));
-      CHECK(to.intact(s));
+    }
+    CHECK(same_bytes(to.fetch(s), expected));
+    CHECK(to.intact(s));
+    if constexpr (sizeof(T) > 1) {
       to.assign(table);
       ew::evaluate_host(a);
       CHECK(same_bytes(to.fetch(s), expected));
-    };
-    if (in_order) {
-      test(target.in_order() = values);
-    } else if constexpr (ew::detail::is_atomic<T>) {
-      test(target = values);
     }
   }
 }
@@ -172,8 +171,8 @@ void check_scatter_by_elements() {
   guarded<int> at{index, 1};
   guarded<T> from{x, 1};
   guarded<T> to{std::vector<T>(100), 1};
-  ew::run(s,
-          ew::scatter_add(to.data(), 100, ew::in(at.data(), n) + 1) = ew::in(from.data(), n) * 2);
+  ew::run(
+      s, ew::scatter_add(to.data(), 100, n, ew::in(at.data(), n) + 1) = ew::in(from.data(), n) * 2);
   std::vector<double> expected(100);
   for (std::size_t i = 0; i < n; ++i) {
     expected[static_cast<std::size_t>(index[i]) + 1] += 2 * as_double(x[i]);
@@ -188,24 +187,20 @@ void check_scatter_by_elements() {
 // Five replays of one captured step, each of which appends a token's keys and values and reads the
 // last token's keys back.
 template <class T>
-void check_append(std::size_t cols, std::size_t stride, std::size_t offset) {
+void check_append(std::size_t cols, std::size_t offset) {
   ww::stream s;
-  std::size_t const length = 7;
-  std::size_t const size = (length - 1) * stride + cols;
+  std::size_t const size = 7 * cols;
   auto const before = table_of<T>(size);
-  guarded<T> keys{before, offset};
-  guarded<T> values{before, 0};
-  guarded<T> last{cols};
-  guarded<T> token{table_of<T>(cols), offset};
+  guarded<T> keys{before, offset}, values{before}, last{cols}, token{table_of<T>(cols), offset};
   device_array<std::int16_t> position{std::vector<std::int16_t>{1}};
   ww::graph_replay graph;
   graph.recapture(s, [&](ww::stream_ref) {
     auto const x = ew::in(token.data(), cols);
     auto const p = ew::device_scalar(position.data());
-    ew::run(s, ew::tie(ew::out_at(keys.data(), size, cols, position.data(), stride) = x + p,
-                       ew::out_at(values.data(), size, cols, position.data(), stride) = x - p));
-    ew::run(s, ew::out(last.data(), cols) =
-                   ew::in_at(keys.data(), size, cols, position.data(), stride) * 2);
+    auto const at = ew::col(position.data(), cols);
+    ew::run(s, ew::tie(ew::out_at(keys.data(), size, cols, at) = x + p,
+                       ew::out_at(values.data(), size, cols, at) = x - p));
+    ew::run(s, ew::out(last.data(), cols) = ew::row_at(ew::in(keys.data(), size), at) * 2);
     ew::run(s, ew::out(position.data(), 1) += 1);
   });
   CHECK(graph.node_counts().total() == 3);
@@ -216,11 +211,11 @@ void check_append(std::size_t cols, std::size_t stride, std::size_t offset) {
     graph.launch(s);
     for (std::size_t i = 0; i < cols; ++i) {
       double const x = as_double(token[i]);
-      expected_keys[p * stride + i] = number<T>(x + static_cast<double>(p));
-      expected_values[p * stride + i] = number<T>(x - static_cast<double>(p));
+      expected_keys[p * cols + i] = number<T>(x + static_cast<double>(p));
+      expected_values[p * cols + i] = number<T>(x - static_cast<double>(p));
       expected_last[i] = number<T>(2 * (x + static_cast<double>(p)));
     }
-    CAPTURE(p, cols, stride, offset, sizeof(T));
+    CAPTURE(p, cols, offset, sizeof(T));
     CHECK(same_bytes(keys.fetch(s), expected_keys));
     CHECK(same_bytes(values.fetch(s), expected_values));
     CHECK(same_bytes(last.fetch(s), expected_last));
@@ -284,10 +279,10 @@ TEST_CASE("reductions, functions of rows and views take rows by index") {
 }
 
 TEST_CASE("a captured step appends where a number in memory says") {
-  check_append<float>(64, 64, 0);
-  check_append<float>(10, 13, 1);
-  check_append<__half>(48, 49, 0);  // aligned at each eighth position
-  check_append<double>(1, 1, 1);
+  check_append<float>(64, 0);
+  check_append<float>(13, 1);
+  check_append<__half>(48, 0);
+  check_append<double>(1, 1);
 }
 
 TEST_CASE("scatter_add adds elements, repeated ones too") {
@@ -302,7 +297,8 @@ TEST_CASE("scatter_add adds rows") {
   check_scatter<float, int>(11, 24, false);
   check_scatter<double, std::int64_t>(12, 12, false);
   check_scatter<__half, std::uint16_t>(13, 24, false);
-  check_scatter<std::int64_t, int>(14, 12, false);
+  check_scatter<__nv_bfloat16, int>(16, 24, false);
+  check_scatter<std::int64_t, int>(15, 12, false);
 }
 
 TEST_CASE("scatter_add in order has the bits of a loop over the rows") {
@@ -320,8 +316,8 @@ TEST_CASE("integers wrap, and kernels of several streams add to one table") {
   {
     ww::stream const streams[3];
     for (auto const& s : streams) {
-      ew::run(s, ew::tie(ew::scatter_add(table.data(), 3, ew::in(index.data(), n)) = 1,
-                         ew::scatter_add(sums.data(), 3, ew::in(index.data(), n)) = 1));
+      ew::run(s, ew::tie(ew::scatter_add(table.data(), 3, n, ew::in(index.data(), n)) = 1,
+                         ew::scatter_add(sums.data(), 3, n, ew::in(index.data(), n)) = 1));
     }
     for (auto const& s : streams) s.synchronize();
   }
@@ -337,7 +333,6 @@ TEST_CASE("integers wrap, and kernels of several streams add to one table") {
 TEST_CASE("an index out of range fails the kernel, and on the calling thread throws") {
   std::vector<float> t(12), y(8);
   std::vector<int> index{1, 2, 3, -1};
-  std::vector<int> const position{3};
   auto const said = [](auto const& a) {
     try {
       ew::evaluate_host(a);
@@ -350,17 +345,13 @@ TEST_CASE("an index out of range fails the kernel, and on the calling thread thr
   auto const x = ew::in(t.data(), 12);
   auto const from = ew::in(y.data(), 8);
   CHECK(said(ew::out(y.data(), 4) = ew::gather(x, ew::in(index.data(), 4))) ==
-        "warpwright::ew::gather: index -1 at element 3 is not in [0, 12)");
-  CHECK(said(ew::out(y.data(), 8) = ew::row_at(x, col)) ==
-        "warpwright::ew::row_at: index -1 at element 6 is not in [0, 6)");
-  CHECK(said(ew::scatter_add(t.data(), 12, col) = from) ==
-        "warpwright::ew::scatter_add: index -1 at element 6 is not in [0, 6)");
-  CHECK(said(ew::scatter_add(t.data(), 12, col).in_order() = from) ==
-        "warpwright::ew::scatter_add: index -1 at element 6 is not in [0, 6)");
-  CHECK(said(ew::out_at(t.data(), 12, 8, position.data(), 2) = from) ==
-        "warpwright::ew::out_at: index 3 at element 0 is not in [0, 3)");
-  CHECK(said(ew::out(y.data(), 8) = ew::in_at(t.data(), 12, 8, position.data(), 2)) ==
-        "warpwright::ew::in_at: index 3 at element 0 is not in [0, 3)");
+        "warpwright::ew: index -1 at element 3 is not in [0, 12)");
+  std::string const row = "warpwright::ew: index -1 at element 6 is not in [0, 6)";
+  CHECK(said(ew::out(y.data(), 8) = ew::row_at(x, col)) == row);
+  CHECK(said(ew::scatter_add(t.data(), 12, 8, col) = from) == row);
+  CHECK(said(ew::out_at(t.data(), 12, 8, col) = from) == row);
+  CHECK(said(ew::out_at(t.data(), 2, 8, ew::index()) = from) ==
+        "warpwright::ew: index 2 at element 2 is not in [0, 2)");
 
   for (bool const captured : {false, true}) {
     ww::testing::reset_host_runtime();
@@ -385,7 +376,7 @@ TEST_CASE("an index out of range fails the kernel, and on the calling thread thr
       std::vector<char> log(25600);
       std::size_t bytes = log.size();
       REQUIRE(cudaLogsDumpToMemory(nullptr, log.data(), &bytes, 0) == cudaSuccess);
-      CHECK(std::string(log.data()).find("gather: index -1 at element 3") != std::string::npos);
+      CHECK(std::string(log.data()).find("ew: index -1 at element 3") != std::string::npos);
     }
     ww::testing::reset_host_runtime();
   }
@@ -408,56 +399,47 @@ TEST_CASE("what does not fit is refused, with operand, value and remedy") {
     return text;
   };
   CHECK_THAT(whole(to(y.data(), 8) = ew::gather(ew::in(null, 24), ew::in(index.data(), 8))),
-             contains("operand 1 (gather) is a null pointer for 8 elements"));
+             contains("operand 1 (table) is a null pointer for 8 elements"));
   CHECK_THAT(whole(to(y.data(), 8) = ew::gather(in, ew::in(index.data(), 7))),
              contains("operand 2 (in) has 7 elements, but the output has 8"));
   CHECK_THAT(whole(to(t.data() + 4, 8) = ew::gather(in, ew::in(index.data(), 8))),
-             contains("operand 1 (gather) spans 96 bytes that overlap the output's 32"));
+             contains("operand 1 (table) spans 96 bytes that overlap the output's 32"));
   CHECK_THAT(whole(to(t.data(), 24) = ew::row_at(in, col)),
-             contains("operand 1 (row_at) spans 96 bytes that overlap the output's 96"));
+             contains("operand 1 (table) spans 96 bytes that overlap the output's 96"));
   CHECK_THAT(whole(to(y.data(), 24) = ew::row_at(in, ew::col(no_index, 4))),
              contains("operand 2 (col) is a null pointer"));
   CHECK_THAT(whole(to(y.data(), 22) = ew::row_at(in, col)),
              contains("operand 2 (col) has cols = 4, which does not divide the output's 22"));
-  CHECK_THAT(
-      refusal([&] { static_cast<void>(ew::row_at(in, ew::col(index.data(), 5))); }),
-      contains("ew::row_at: the table has 24 elements, no whole number of rows of cols = 5"));
+  CHECK_THAT(refusal([&] { static_cast<void>(ew::row_at(in, ew::col(index.data(), 5))); }),
+             contains("row_at: the table has 24 elements, no whole number of rows of cols = 5"));
   CHECK_THAT(refusal([&] { static_cast<void>(ew::row_at(in, ew::col(index.data(), 0))); }),
              contains("cols = 0"));
-  CHECK_THAT(refusal([&] { static_cast<void>(ew::scatter_add(t.data(), 23, col)); }),
+  CHECK_THAT(refusal([&] { static_cast<void>(ew::scatter_add(t.data(), 23, 8, col)); }),
              contains("ew::scatter_add: the table has 23 elements"));
-  CHECK_THAT(whole(ew::scatter_add(null, 24, col) = ew::in(y.data(), 8)),
+  CHECK_THAT(whole(ew::scatter_add(null, 24, 8, col) = ew::in(y.data(), 8)),
              contains("the output is a null pointer"));
+  CHECK_THAT(whole(ew::scatter_add(t.data(), 24, 4, col) = ew::in(y.data(), 8)),
+             contains("operand 1 (in) has 8 elements, but the output has 4"));
   auto* const odd = reinterpret_cast<float*>(reinterpret_cast<char*>(t.data()) + 2);
-  CHECK_THAT(whole(ew::scatter_add(odd, 20, col) = ew::in(y.data(), 8)),
+  CHECK_THAT(whole(ew::scatter_add(odd, 20, 8, col) = ew::in(y.data(), 8)),
              contains("not a multiple of its element's 4 bytes"));
   // The table is longer than what is added: all of it counts.
   for (float* const x : {t.data(), t.data() + 16}) {
-    CHECK_THAT(whole(ew::scatter_add(t.data(), 24, col) = ew::in(x, 8)),
-               contains("operand 1 (in) spans 32 bytes that overlap the output's 96"));
-    CHECK_THAT(
-        refusal([&] { ew::run(s, ew::scatter_add(t.data(), 24, col).in_order() = ew::in(x, 8)); }),
-        contains("operand 1 (in) spans 32 bytes that overlap the output's 96"));
-    CHECK_THAT(whole(ew::out_at(t.data(), 24, 8, index.data(), 8) = ew::in(x, 8)),
-               contains("operand 1 (in) spans 32 bytes that overlap the output's 96"));
+    char const* const text = "operand 1 (in) spans 32 bytes that overlap the output's 96";
+    auto const add = ew::scatter_add(t.data(), 24, 8, col) = ew::in(x, 8);
+    CHECK_THAT(whole(add), contains(text));
+    CHECK_THAT(refusal([&] { ew::run_in_order(s, add); }), contains(text));
+    CHECK_THAT(whole(ew::out_at(t.data(), 24, 8, col) = ew::in(x, 8)), contains(text));
   }
   auto* const inside = reinterpret_cast<int*>(t.data() + 20);
-  CHECK_THAT(whole(ew::scatter_add(t.data(), 24, ew::in(inside, 4)) = ew::in(y.data(), 4)),
+  CHECK_THAT(whole(ew::scatter_add(t.data(), 24, 4, ew::in(inside, 4)) = ew::in(y.data(), 4)),
              contains("operand 2 (in) spans 16 bytes that overlap the output's 96"));
-  CHECK_THAT(whole(ew::out_at(t.data(), 24, 8, inside, 8) = ew::in(y.data(), 8)),
-             contains("operand 2 (position) spans 4 bytes that overlap the output's 96"));
-  CHECK_THAT(whole(ew::tie(ew::out_at(t.data(), 24, 8, index.data(), 8) = ew::in(y.data(), 8),
+  CHECK_THAT(whole(ew::tie(ew::out_at(t.data(), 24, 8, col) = ew::in(y.data(), 8),
                            ew::out(t.data() + 16, 8) = 1)),
              contains("output 2 overlaps output 1"));
-  CHECK_THAT(whole(to(y.data(), 8) = ew::in_at(t.data(), 24, 7, index.data(), 8)),
-             contains("operand 1 (in_at) has n = 7, but the output has 8"));
-  CHECK_THAT(whole(to(y.data(), 8) = ew::in_at(t.data(), 24, 8, no_index, 8)),
-             contains("operand 2 (position) is a null pointer"));
-  CHECK_THAT(refusal([&] { static_cast<void>(ew::out_at(t.data(), 24, 25, index.data(), 8)); }),
-             contains("ew::out_at: n = 25 elements of an array of 24"));
-  ew::run(s, ew::scatter_add(null, 0, ew::in(no_index, 0)) = 1);
-  ew::run(s, ew::scatter_add(null, 4, ew::col(no_index, 4)).in_order() = ew::in(null, 0));
-  ew::run(s, ew::out_at(null, 24, 0, no_index, 8) = ew::in(null, 0));
+  ew::run(s, ew::scatter_add(null, 0, 0, ew::in(no_index, 0)) = 1);
+  ew::run_in_order(s, ew::scatter_add(null, 4, 0, ew::col(no_index, 4)) = ew::in(null, 0));
+  ew::run(s, ew::out_at(null, 24, 0, ew::col(no_index, 4)) = ew::in(null, 0));
   CHECK(s.done());
 }
 
@@ -475,31 +457,24 @@ TEST_CASE("describe and explain name operands and outputs by index") {
   CHECK((by_vectors.array(1).wide && by_vectors.head_elements() == 0));
   auto const odd = ew::plan(to = ew::row_at(in, rows(5)));
   CHECK_FALSE(odd.array(1).wide);
-  CHECK_THAT(odd.explain(), contains("operand 1 (row_at) is accessed element by element: its rows "
+  CHECK_THAT(odd.explain(), contains("operand 1 (table) is accessed element by element: its rows "
                                      "are not a whole number of vectors of 4 elements"));
 
   auto const gather = to = ew::gather(in, ew::in(index.data(), 800) + 1);
   CHECK(ew::describe(gather) == "out f32[800] = gather(f32[4000], in i32[800] + 1)");
   CHECK(ew::plan(gather).bytes_read() == 2 * 800 * 4);
   CHECK_THAT(ew::plan(gather).explain(),
-             contains("operand 1 (gather) is accessed element by element, each where its index"));
+             contains("operand 1 (table) is accessed element by element, each where its index"));
 
-  auto const add = ew::scatter_add(t.data(), 4000, ew::in(index.data(), 800)) = from;
-  CHECK(ew::describe(add) == "scatter_add(f32[4000], in i32[800]) = in f32[800]");
+  auto const add = ew::scatter_add(t.data(), 4000, 800, ew::in(index.data(), 800)) = from;
+  CHECK(ew::describe(add) == "scatter_add(f32[4000], 800, in i32[800]) = in f32[800]");
   CHECK(ew::plan(add).bytes_written() == 800 * 4);
   CHECK_THAT(ew::plan(add).explain(), contains("output 1 is accessed element by element, each"));
-  auto const add_rows = ew::scatter_add(t.data(), 4000, rows(8));
-  CHECK(ew::plan(add_rows = from).array(0).wide);
-  CHECK(ew::describe(add_rows.in_order() = from) ==
-        "scatter_add(f32[4000], col i32[n/8]).in_order() = in f32[800]");
-
-  auto const append = [&](std::size_t stride) {
-    return ew::out_at(t.data(), 4000, 800, index.data(), stride) =
-               ew::in_at(y.data(), 800, 800, index.data(), 1);
+  CHECK(ew::describe(ew::out_at(t.data(), 4000, 800, rows(800)) = from) ==
+        "out_at(f32[4000], 800, col i32[n/800]) = in f32[800]");
+  auto const write = [&](std::size_t cols) {
+    return ew::plan(ew::out_at(t.data(), 4000, 800, rows(cols)) = from);
   };
-  CHECK(ew::describe(append(800)) ==
-        "out_at(f32[4000], position i32, n = 800) = in_at(f32[800], position i32, n = 800)");
-  CHECK((ew::plan(append(800)).array(0).wide && !ew::plan(append(6)).array(0).wide));
-  CHECK(ew::plan(append(800)).bytes_written() == 800 * 4);
-  CHECK_FALSE(ew::plan(append(800)).array(1).wide);  // an odd stride
+  CHECK((write(8).array(0).wide && !write(5).array(0).wide));
+  CHECK(write(8).bytes_written() == 800 * 4);
 }

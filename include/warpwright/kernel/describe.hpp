@@ -32,6 +32,10 @@ struct draw;
 enum class row_part : unsigned char;
 template <class K, class E, row_part Part>
 struct row_function;
+template <class T, class Array, class K>
+struct indexed_input;
+template <class T, class Array, bool Add, class E, class K>
+struct indexed_assignment;
 
 namespace detail {
 
@@ -78,24 +82,14 @@ inline constexpr char const* function_name = detail::name_of<F>;
 
 namespace detail {
 
-// Of a node, that it prints itself: of headers that need not be included.
-template <class E, class = void>
-inline constexpr bool prints_itself = false;
-template <class E>
-inline constexpr bool prints_itself<E, typename E::prints_itself> = true;
-
 // The line, printed node by node.
 class description {
  public:
   [[nodiscard]] std::string const& line() const { return line_; }
 
   template <class E>
-  void add(E const& node, int = 0) {
-    if constexpr (prints_itself<E>) {
-      node.print(*this);
-    } else {
-      line_ += "expression";
-    }
+  void add(E const&, int = 0) {
+    line_ += "expression";
   }
   template <class T>
   void add(input<T> const& node, int = 0) {
@@ -120,6 +114,13 @@ class description {
   void add(view_input<T, Rank> const& node, int = 0) {
     add_type<T>("view ");
     add_axes(node.map);
+  }
+  template <class T, class Array, class K>
+  void add(indexed_input<T, Array, K> const& node, int = 0) {
+    add_type<T>(Array::rows ? "row_at(" : "gather(");
+    add_text(text{"["} + node.array.count() + "], ");
+    add(node.index);
+    line_ += ")";
   }
   template <class T, bool Weak>
   void add(scalar<T, Weak> const& node, int = 0) {
@@ -174,6 +175,14 @@ class description {
     line_ += " = ";
     add(a.expression);
   }
+  template <class T, class Array, bool Add, class E, class K>
+  void add(indexed_assignment<T, Array, Add, E, K> const& a) {
+    add_type<T>(Add ? "scatter_add(" : "out_at(");
+    add_text(text{"["} + a.data.array.count() + "], " + a.size + ", ");
+    add(at<1>(a.expression.arguments));
+    line_ += ") = ";
+    add(at<0>(a.expression.arguments));
+  }
   template <class... A>
   void add(assignments<A...> const& all) {
     char const* separator = "";
@@ -181,13 +190,13 @@ class description {
                   [&](auto const&... a) { ((line_ += separator, add(a), separator = "; "), ...); });
   }
 
+ private:
   void add_text(text const& words) { line_ += words.c_str(); }
   template <class T>
   void add_type(char const* before) {
     (line_ += before) += element_name<T>();
   }
 
- private:
   template <class T>
   void add_number(T value) {
     if constexpr (std::is_same<T, bool>::value) {

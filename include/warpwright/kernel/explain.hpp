@@ -50,8 +50,7 @@ class plan_text;
 
 /// How run() moves one array; see kernel_plan.
 struct array_plan {
-  char const* kind = "";       ///< output, in, row, col, device_scalar, philox offset or view;
-                               ///< gather, row_at, in_at or position
+  char const* kind = "";       ///< output, in, row, col, device_scalar, philox offset, view, table
   int number = 0;              ///< from 1: of an output among the outputs, else among the operands
   bool wide = false;           ///< moved by vectors; else element by element
   bool again = false;          ///< an earlier operand reads this array; its bytes are counted there

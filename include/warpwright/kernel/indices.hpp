@@ -1,28 +1,22 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operands and outputs whose elements are where integers in memory say: gathers, rows of an
-// embedding, sums by index, and parts of an array that start at a position in device memory.
+// Operands and outputs by index. An index is an expression of integers, each of which leads to an
+// element of an array, or `col(pointer, cols)`, each of which leads to a row of `cols` elements.
 //
-//   // An embedding of tokens beside one of positions, and its gradient.
-//   ew::run(s, ew::out(y, rows * cols) =
-//                  ew::row_at(ew::in(table, v * cols), ew::col(tokens, cols)) + ew::in(pos, n));
-//   ew::run(s, ew::scatter_add(dtable, v * cols, ew::col(tokens, cols)) = ew::in(dy, n));
+//   // An embedding of tokens, and its gradient; n = rows * cols.
+//   ew::run(s, ew::out(y, n) = ew::row_at(ew::in(table, v * cols), ew::col(tokens, cols)));
+//   ew::run(s, ew::scatter_add(dtable, v * cols, n, ew::col(tokens, cols)) = ew::in(dy, n));
 //   // A token's keys, appended at a position that a captured loop changes.
-//   ew::run(s, ew::out_at(cache, length * cols, cols, position, cols) = ew::in(keys, cols));
+//   ew::run(s, ew::out_at(cache, length * cols, cols, ew::col(position, cols)) = ew::in(k, cols));
 //
-// An index that is not below its limit, negative ones included, is undefined behaviour on a GPU,
-// unless the files are compiled with WARPWRIGHT_CHECK_INDICES=1: then the kernel prints the
-// operand, the element, the index and the limit, and traps, and the next calls return
-// cudaErrorLaunchFailure. On the host runtime that is the default: the message goes to stderr and
-// to the log of errors, and the device gets the same sticky error. evaluate_host() and its like
-// throw std::out_of_range there.
+// An index out of range is undefined behaviour on a GPU. With WARPWRIGHT_CHECK_INDICES=1 the kernel
+// prints it and traps: the next calls return cudaErrorLaunchFailure. That is the default of the
+// host runtime, where the text goes to the log of errors, too, and evaluate_host() and its like
+// throw std::out_of_range.
 #pragma once
 
-#include <warpwright/kernel/detail/indices/in_order.hpp>
-#include <warpwright/kernel/detail/indices/index_nodes.hpp>
-#include <warpwright/kernel/detail/indices/indexed_outputs.hpp>
-#include <warpwright/kernel/detail/plan/matrix_shape.hpp>
+#include <warpwright/kernel/detail/indices/indexed_nodes.hpp>
 #include <warpwright/kernel/evaluate.hpp>
 #include <warpwright/kernel/expression.hpp>
 
@@ -30,229 +24,141 @@ WARPWRIGHT_BEGIN
 
 namespace ew {
 
-inline namespace WARPWRIGHT_INDEX_NAMESPACE {
-
-/// Elements of a table by index: element i is `table[index(i)]`. An operand of run(), reductions
-/// and functions of rows.
+/// Elements of a table by index, `table[index(i)]`: an operand of run(), reductions and functions
+/// of rows.
 /// @pre every index is in [0, count); the table does not overlap an output
-/// @param table  `in(pointer, count)`, of any element type; any number of elements
-/// @param index  an expression of any integer type, without view() in it
-/// **Cost:** one load an element behind that of the index, of 32 bytes of memory where neighbours
-/// are not near each other.
-template <class T, class K>
+/// @param table  `in(pointer, count)`, of any element type
+/// @param index  an expression of integers, without view() in it
+/// **Cost:** one load an element, behind that of its index.
+template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
 [[nodiscard]] auto gather(input<T> const& table, K const& index) {
-  auto const i = detail::as_index<true>(index);
-  return indexed_input<T, detail::by_index::elements, std::decay_t<decltype(i)>>{
-      {table.data}, {table.size, table.size, 1}, i};
-}
-/// The table of a gather is an array; refused at compile time.
-template <class X, class K>
-scalar<float, true> gather(X const&, K const&) {
-  static_assert(warpwright::detail::always_false<X>,
-                "warpwright::ew::gather: the table must be in(pointer, count)");
-  return {};
+  static_assert(!detail::holds_view<detail::expression_t<K>>,
+                "warpwright::ew::gather: the index reads a view; write it to an array by run(), "
+                "and pass in() of that");
+  auto const array = detail::indexed_by<false, Checked>(index, "gather", table.size, source_location::current());
+  return indexed_input<T, std::decay_t<decltype(array)>, detail::expression_t<K>>{
+      {table.data}, array, detail::as_expression(index)};
 }
 
 /// Rows of a table by index, an embedding: element (r, c) is `table[index[r] * cols + c]`. An
-/// operand as gather() is.
+/// operand as gather() is; for one row, a part of an array at a position in memory.
 /// @pre every index is in [0, rows of the table); the table does not overlap an output
 /// @param table  `in(pointer, table_rows * cols)`, of any element type
-/// @param index  `col(pointer, cols)`: one integer for each row of the output, of any integer type
+/// @param index  `col(pointer, cols)`: an integer for each row of the output
 /// @throws std::invalid_argument  for a table of no whole number of rows
-/// **Cost:** the table is read by vectors of 16 bytes where it is aligned to them and they divide
-/// its rows, else element by element; one load of an index a vector, mostly from a cache, before.
-template <class T, class K>
+/// **Cost:** loads of 16 bytes where the table is aligned to them and they divide its rows, else of
+/// an element; before each one of an index, mostly from a cache.
+template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
 [[nodiscard]] auto row_at(input<T> const& table, column_input<K> const& index,
                           source_location where = source_location::current()) {
-  constexpr auto by = detail::by_index::rows;
-  return indexed_input<T, by, column_input<K>>{
-      {table.data}, detail::rows_of_table<by>("ew::row_at", table.size, index, where), index};
-}
-/// As above, of anything else; refused at compile time.
-template <class X, class K>
-scalar<float, true> row_at(X const&, K const&) {
-  static_assert(warpwright::detail::always_false<X>,
-                "warpwright::ew::row_at: write row_at(in(table, rows * cols), col(index, cols))");
-  return {};
-}
-
-/// A part of an array that starts where a number in device memory says: element i is
-/// `data[*position * stride + i]`. The number is read when the kernel runs: a graph's replay sees
-/// its new value.
-/// @pre `*position` is 0 or more and the part lies within the array, which overlaps no output
-/// @param data      `count` elements
-/// @param count     of the whole array
-/// @param n         of the part: as many as the output has
-/// @param position  one integer of any type
-/// @param stride    elements from one position to the next
-/// @throws std::invalid_argument  for n > count
-/// **Cost:** a thread loads the number before the elements. These are read by vectors where data
-/// and stride keep the alignment of 16 bytes.
-template <class T, class P>
-[[nodiscard]] auto in_at(T const* data, std::size_t count, std::size_t n, P const* position,
-                         std::size_t stride, source_location where = source_location::current()) {
-  detail::position_leaf<P> const at{{{position}}, n};
-  return indexed_input<T, detail::by_index::placed, detail::position_leaf<P>>{
-      {detail::stored(data)}, detail::part_of_array("ew::in_at", count, at, stride, where), at};
+  auto const array = detail::indexed_by<true, Checked>(index, "row_at", table.size, where);
+  return indexed_input<T, std::decay_t<decltype(array)>, column_input<K>>{
+      {table.data}, array, index};
 }
 
 /// What out_at() and scatter_add() return: assign an expression to it.
-template <class T, detail::by_index By, class K>
-class indexed_output {
- public:
-  using array = detail::indexed_array<By>;
-  indexed_output(T* data, array const& of, K const& index)
-      : to_{reinterpret_cast<detail::bits_of<T>*>(data), of}, index_{index} {
-    static_assert(!std::is_const<T>::value && detail::is_element<T>(),
-                  "warpwright::ew: an output's elements must be writable, trivially copyable");
-  }
-  indexed_output(indexed_output const&) = default;
-  indexed_output& operator=(indexed_output const&) = delete;  // not readable
+template <class T, class Array, bool Add, class K>
+struct indexed_output {
+  detail::indexed_destination<T, Array> to;
+  K const index;  // const: one output is not assigned to another
 
   /// Writes or adds every element of the expression.
   template <class X>
   [[nodiscard]] auto operator=(X const& x) const {
-    using detail::by_index;
-    static_assert(By == by_index::placed || By == by_index::rows_in_order || detail::is_atomic<T>,
-                  "warpwright::ew::scatter_add: GPUs add float, double, __half, __nv_bfloat16 and "
-                  "integers of 32 and 64 bits atomically; other numbers take .in_order()");
-    auto const both = detail::make_call<detail::unconverted>(detail::beside_index{}, x, index_);
-    std::uint64_t size = 0;
-    if constexpr (By == by_index::placed) {
-      size = index_.n;
-    } else {
-      size = detail::size_of_operands(both);
-    }
-    return indexed_assignment<T, By, detail::expression_t<X>, K>{to_, size, both};
+    return indexed_assignment<T, Array, Add, detail::expression_t<X>, K>{
+        to, to.n, detail::make_call<detail::unconverted>(detail::beside_index{}, x, index)};
   }
-  /// Of scatter_add() by rows, the same in a fixed order: `out += row` for each row of the
-  /// expression, one after the other, with the same bits in every run and no atomic operation. Of
-  /// any numbers; neither in tie() nor in plan().
-  /// **Cost:** up to 256 blocks, each of which reads all indices and adds, one after the other, the
-  /// rows that go to the rows of the table that it owns. A table of few rows, or indices that are
-  /// mostly equal, keep few blocks busy, and few columns few threads of each.
-  [[nodiscard]] auto in_order() const {
-    static_assert(By == detail::by_index::rows,
-                  "warpwright::ew::scatter_add: in_order() is of rows: the index is col(pointer, "
-                  "cols)");
-    constexpr auto by = detail::by_index::rows_in_order;
-    detail::indexed_array<by> const of{to_.array.count, to_.array.limit, to_.array.step};
-    return indexed_output<T, by, K>{reinterpret_cast<T*>(to_.data), of, index_};
-  }
-
- private:
-  detail::indexed_destination<T, By> to_;
-  K index_;
 };
 
-/// A part of an array to write, where a number in device memory says: element i is
-/// `data[*position * stride + i]`, as in_at() reads it. The rest of the array is not written.
-/// @pre `*position` is 0 or more and the part lies within the array, which overlaps neither an
-///   operand nor another output
-/// @param data, count, n, position, stride  as in_at(); n = 0 makes the evaluation a no-op
-/// @throws std::invalid_argument  for n > count
-/// **Cost:** a thread loads the number together with the operands' first elements.
-template <class T, class P>
-[[nodiscard]] auto out_at(T* data, std::size_t count, std::size_t n, P const* position,
-                          std::size_t stride, source_location where = source_location::current()) {
-  detail::position_leaf<P> const at{{{position}}, n};
-  return indexed_output<T, detail::by_index::placed, detail::position_leaf<P>>{
-      data, detail::part_of_array("ew::out_at", count, at, stride, where), at};
+namespace detail {
+
+template <bool Add, bool Checked, class T, class K>
+auto output_by_index(char const* name, T* data, std::uint64_t count, std::uint64_t n,
+                     K const& index, source_location where) {
+  static_assert(!std::is_const<T>::value && is_element<T>(),
+                "warpwright::ew: an output's elements must be writable, trivially copyable");
+  auto const array = indexed_by<is_column<K>, Checked>(index, name, count, where);
+  return indexed_output<T, std::decay_t<decltype(array)>, Add, expression_t<K>>{
+      {reinterpret_cast<bits_of<T>*>(data), array, n}, as_expression(index)};
 }
 
-/// Adds to elements of an array by index, `data[index(i)] += x(i)`, by atomic operations:
-/// `run(s, scatter_add(data, count, in(index, n)) = x)`. As many elements are added as the first
-/// in() or view() of x or of the index has. Where several go to one element their order, and so the
-/// rounding of a sum of floating-point numbers, differs from run to run; a float smaller than
-/// 2^-126 is added as 0.
-/// @pre every index is in [0, count)
-/// @param data   `count` of float, double, __half (from compute capability 7.0), __nv_bfloat16
-///   (from 9.0) or integers of 32 or 64 bits, which wrap; overlaps no operand and no other output
-/// @param index  an expression of any integer type
-/// **Cost:** one atomic addition an element, in the L2 cache, of 16-bit numbers a loop of
-/// compare-and-swap; those to one element take turns.
-template <class T, class K>
-[[nodiscard]] auto scatter_add(T* data, std::size_t count, K const& index) {
-  auto const i = detail::as_index<false>(index);
-  return indexed_output<T, detail::by_index::elements, std::decay_t<decltype(i)>>{
-      data, {count, count, 1}, i};
+}  // namespace detail
+
+/// Elements or rows of an array to write by index: `data[index(i)] = x(i)`, or
+/// `data[index[r] * cols + c] = x(r * cols + c)`. The others are not written.
+/// @pre indices are distinct and within the array, which overlaps no operand and no other output
+/// @param data   `count` elements; of rows a whole number
+/// @param n      elements to write; 0 makes the evaluation a no-op
+/// @param index  an expression of integers, or `col(pointer, cols)`
+/// @throws std::invalid_argument  for an array of no whole number of rows
+/// **Cost:** rows are stored by vectors where row_at() would load them so.
+template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
+[[nodiscard]] auto out_at(T* data, std::size_t count, std::size_t n, K const& index,
+                          source_location where = source_location::current()) {
+  return detail::output_by_index<false, Checked>("out_at", data, count, n, index, where);
 }
 
-/// Adds rows to the rows of a table by index, `data[index[r] * cols + c] += x(r * cols + c)`: the
-/// gradient of row_at(). Else as above; .in_order() of what it returns has the same bits in every
-/// run, takes all numbers, and no atomic operation.
-/// @pre every index is in [0, rows of the table)
-/// @param data   `count` elements
-/// @param count  of the table: a whole number of rows
-/// @param index  `col(pointer, cols)`: one integer for each row of x, of any integer type
-/// @throws std::invalid_argument  for a table of no whole number of rows
-/// **Cost:** atomic additions of up to 16 bytes each from compute capability 9.0, of float and of
-/// pairs of 16-bit numbers, where the table is aligned to them and they divide its rows; before,
-/// and of other types, an addition for each element or pair.
-template <class T, class K>
-[[nodiscard]] auto scatter_add(T* data, std::size_t count, column_input<K> const& index,
+/// Adds to elements or rows of an array by index, by atomic operations: out_at() with +=, the
+/// gradient of row_at(). Where several go to one element, their order and so the rounding differ
+/// from run to run; a float smaller than 2^-126 is added as 0.
+/// @pre as out_at(), but that indices may repeat
+/// @param data   float, double, __half, __nv_bfloat16, or integers of 32 or 64 bits, which wrap
+/// @param count, n, index  as out_at()
+/// @throws std::invalid_argument  for an array of no whole number of rows
+/// **Cost:** rows that row_at() would load by vectors are added so from compute capability 9.0, of
+/// float and 16-bit numbers, these before in pairs; else an atomic addition an element, of a 16-bit
+/// one a loop of compare-and-swap. Those to one element take turns.
+template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
+[[nodiscard]] auto scatter_add(T* data, std::size_t count, std::size_t n, K const& index,
                                source_location where = source_location::current()) {
-  constexpr auto by = detail::by_index::rows;
-  return indexed_output<T, by, column_input<K>>{
-      data, detail::rows_of_table<by>("ew::scatter_add", count, index, where), index};
+  return detail::output_by_index<true, Checked>("scatter_add", data, count, n, index, where);
 }
-
-}  // namespace WARPWRIGHT_INDEX_NAMESPACE
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-/// Evaluates an assignment to out_at() or scatter_add() as one kernel, as run() of an assignment to
-/// a pointer. tie() takes both, but for in_order().
-/// @param a  copied at the call; without elements nothing is launched
-/// @throws std::invalid_argument  as run() of an assignment to a pointer; for a table, an index or
-///   a position that overlaps the array that is written
-/// @throws cuda_error             when the launch fails
-/// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any.
-/// **Capture:** legal; indices and positions are read at each replay.
-/// **Cost:** one kernel launch, no allocation.
-template <class T, detail::by_index By, class E, class K>
-void run(stream_ref stream, indexed_assignment<T, By, E, K> const& a,
+/// Evaluates an assignment to out_at() or scatter_add() as one kernel, as run() of one to a pointer
+/// does. tie() takes them, too. **Capture:** legal; a replay reads the indices anew.
+template <class T, class Array, bool Add, class E, class K>
+void run(stream_ref stream, indexed_assignment<T, Array, Add, E, K> const& a,
          source_location where = source_location::current()) {
-  warpwright::detail::on_stream const execute{stream, where};
-  if constexpr (By == detail::by_index::rows_in_order) {
-    detail::evaluate_in_order(a, where, [&](auto const& kernel, unsigned blocks) {
-      execute(blocks, kernel.max_threads, kernel, "warpwright::ew::run");
-    });
-  } else {
-    detail::run_on_stream(execute, a);
-  }
+  detail::run_on_stream({stream, where}, a);
 }
 
-/// Evaluates it on the calling thread, over arrays in host memory, in the order of the elements:
-/// that of in_order() has the same bits as run().
-/// @throws std::invalid_argument  as run() does
-/// @throws std::out_of_range      for an index out of range, where indices are checked
-/// **Threads:** any. **Cost:** a loop over the elements.
-template <class T, detail::by_index By, class E, class K>
-void evaluate_host(indexed_assignment<T, By, E, K> const& a,
+/// Evaluates it on the calling thread, over arrays in host memory, in the order of the elements.
+template <class T, class Array, bool Add, class E, class K>
+void evaluate_host(indexed_assignment<T, Array, Add, E, K> const& a,
                    source_location where = source_location::current()) {
-  if constexpr (By == detail::by_index::rows_in_order) {
-    detail::evaluate_in_order(a, where, [](auto const& kernel, unsigned) {
-      for (std::uint64_t r = 0; r < kernel.rows; ++r) kernel.add_row(r, 0, 1);
-    });
-  } else {
-    detail::evaluate_on_host(where, a.size, a);
-  }
+  detail::evaluate_on_host(where, a.size, a);
 }
 
-/// Functions of rows write whole arrays; refused at compile time.
-template <class... A, std::enable_if_t<(detail::is_indexed_assignment<A> || ...), int> = 0>
-void run_rows(stream_ref, matrix_shape const&, A const&...) {
-  static_assert(warpwright::detail::always_false<A...>,
-                "warpwright::ew::run_rows: an output is out_at() or scatter_add(); it takes arrays "
-                "without gaps, as out(pointer, rows * cols): write that, and run() from it");
-}
-/// As above.
-template <class... A, std::enable_if_t<(detail::is_indexed_assignment<A> || ...), int> = 0>
-void run_rows_host(matrix_shape const&, A const&...) {
-  static_assert(warpwright::detail::always_false<A...>,
-                "warpwright::ew::run_rows_host: an output is out_at() or scatter_add(); it takes "
-                "arrays without gaps, as out(pointer, rows * cols)");
+/// Evaluates a scatter_add() by rows in the order of the rows, `out += row` for each, without
+/// atomic operations: the same bits in every run, of numbers of any type. Else as run().
+/// **Cost:** up to 256 blocks, each of which reads all indices and adds, one after the other, the
+/// rows that go to its share of the table: a table of few rows, or mostly equal indices, keep few
+/// blocks busy.
+template <class T, class Array, class E, class K>
+void run_in_order(stream_ref stream,
+                  indexed_assignment<T, Array, true, E, column_input<K>> const& a,
+                  source_location where = source_location::current()) {
+  column_input<K> const& index = detail::at<1>(a.expression.arguments);
+  auto const sum = indexed_input<T, Array, column_input<K>>{{a.data.data}, a.data.array, index} +
+                   detail::at<0>(a.expression.arguments);
+  auto const stored = indexed_output<T, Array, false, column_input<K>>{a.data, index} = sum;
+  using given = detail::fused<indexed_assignment<T, Array, true, E, column_input<K>>>;
+  using all = detail::fused<std::decay_t<decltype(stored)>>;
+  detail::operand operands[all::operands];
+  given::list(static_cast<detail::operand*>(operands), a);
+  detail::check_operands(operands, given::operands, where);
+  if (a.size == 0) return;
+  all::list(static_cast<detail::operand*>(operands), stored);
+  std::uint64_t const wide = detail::wide_operands(operands, all::operands, 0, all::vector);
+  unsigned blocks = 1;
+  while (blocks < a.data.array.limit && blocks < 256) blocks *= 2;
+  warpwright::detail::launch_blocks(
+      stream, blocks, 256,
+      detail::in_order_kernel<std::decay_t<decltype(stored)>, column_input<K>>{
+          {}, all{stored}, index, a.size / a.data.array.cols, wide},
+      "warpwright::ew::run_in_order", where);
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

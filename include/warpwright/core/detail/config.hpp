@@ -42,9 +42,8 @@
 #define WARPWRIGHT_INLINE inline
 #endif
 
-// Whether kernels compare the indices and positions of kernel/indices.hpp with their arrays' sizes:
-// on the host runtime, and with CUDA where it is defined as 1, which costs a comparison an index.
-// Files with and without it may be linked into one program.
+// 1 to have kernels compare the indices of kernel/indices.hpp with their limits. Files with and
+// without it may be linked into one program.
 #ifndef WARPWRIGHT_CHECK_INDICES
 #define WARPWRIGHT_CHECK_INDICES WARPWRIGHT_HOST_RUNTIME
 #endif

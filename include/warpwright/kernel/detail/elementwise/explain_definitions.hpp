@@ -212,8 +212,9 @@ struct plan_builder {
         }
         for (int j = 0; j < plan.count_ && k != output; ++j) {
           array_plan const& b = plan.arrays_[j];
-          bool const contains = b.address == a.address && b.bytes >= a.bytes;
-          a.again = a.again || (contains && !plan_text::is_output(b) && !is_indexed(all[k]));
+          bool const contains =
+              b.address == a.address && b.bytes >= a.bytes && all[k].kind != access_pattern::table;
+          a.again = a.again || (contains && !plan_text::is_output(b));
         }
         if (!a.again) (k == output ? plan.written_ : plan.read_) += a.bytes;
         if (!a.again && k != output) add_loads(all[k]);
@@ -254,10 +255,10 @@ struct plan_builder {
     a.element_bytes = o.element_bytes;
     a.aligned_bytes = o.aligned_bytes;
     a.address = o.address;
-    a.by_index = o.kind == access_pattern::table;
-    a.wide = a.wide && !a.by_index;
     a.bytes = view ? o.touched : span_bytes(o, plan.elements_);
-    if (is_indexed(o)) a.bytes = plan.elements_ * o.element_bytes;
+    if (o.kind == access_pattern::table) a.bytes = plan.elements_ * o.element_bytes;
+    a.by_index = o.kind == access_pattern::table && o.cols == 0;
+    a.wide = a.wide && !a.by_index;
     if (view) {
       a.step = o.step;
       a.run = o.run;
@@ -265,9 +266,8 @@ struct plan_builder {
     return a;
   }
   void add_loads(operand const& o) {
-    bool const repeats = o.kind == access_pattern::view
-                             ? o.step == 0
-                             : o.kind != access_pattern::elements && !is_indexed(o);
+    bool const streams = o.kind == access_pattern::elements || o.kind == access_pattern::table;
+    bool const repeats = o.kind == access_pattern::view ? o.step == 0 : !streams;
     if (repeats || plan.tiles_.blocks != 0) return;
     bool const vectors = plan.launch_.partition.vectors != 0;
     int const elements = vectors ? plan.vector_elements_ * plan.vectors_per_thread_ : 1;

@@ -32,7 +32,6 @@ template <class T, class E, class Destination = bits_of<T>*>
 struct fused_part {
   using bits = bits_of<T>;
   static constexpr bool strided = !std::is_pointer<Destination>::value;
-  static constexpr bool may_have_gaps = strided;
   static constexpr bool views = holds_view<E>;
   static constexpr int operands = E::operands + 1;
   static constexpr int widest_bytes = largest(vector_element_bytes<T>, E::widest_bytes);
@@ -121,7 +120,6 @@ struct fused {
   static constexpr int vectors = vectors_per_thread(loaded_bytes * vector);
   static constexpr int scalars_per_thread = vectors_per_thread(loaded_bytes);
   static constexpr bool strided = (part_t<A>::strided || ...);
-  static constexpr bool may_have_gaps = (part_t<A>::may_have_gaps || ...);
   static constexpr bool views = (part_t<A>::views || ...);
   static_assert(operands <= 64,
                 "warpwright::ew: more than 64 arrays in one kernel; split the expression");
@@ -189,7 +187,7 @@ struct fused {
       if (t < partition.edge) one(t < partition.head ? t : partition.vectors * vector + t);
       return;
     }
-    if constexpr (may_have_gaps && vector > 1) {
+    if constexpr (strided && vector > 1) {
       if (partition.scalar_only) return work_by<1, scalars_per_thread>(block, partition, t);
     }
     work_by<vector, vectors>(block, partition, t);
@@ -218,7 +216,7 @@ struct fused {
       if constexpr (views && !std::is_same<Partition, fast_partition>::value) {
         // Locating a view's element is most of the code: compiled once for both.
         load<V>(r[u], i, V == 1 ? all_wide_bits : partition.wide, indices{});
-      } else if ((may_have_gaps && V == 1) || partition.all_wide) {
+      } else if ((strided && V == 1) || partition.all_wide) {
         load<V>(r[u], i, all_wide_bits, indices{});
       } else {
         load<V>(r[u], i, partition.wide, indices{});

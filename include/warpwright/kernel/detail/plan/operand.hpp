@@ -17,30 +17,26 @@ namespace ew::detail {
 
 /// Which element of an operand goes with element i of the output.
 enum class access_pattern : unsigned char {
-  elements,   // i
-  row,        // i % cols
-  column,     // i / cols
-  single,     // one for all
-  offset,     // one for all: the offset of a random sequence
-  view,       // that which the strides of a view lead to
-  absent,     // none: the operand has no array
-  no_output,  // none: stands for the output of a reduction
-  // Of indices.hpp. An output's count is that of elements written; its array's size is in `span`.
-  table,       // where an index says
-  table_rows,  // i % cols of the row that an index says
-  placed,      // i, behind a start that is read when the kernel runs
-  position     // one for all: what that start is computed from; count is the array's n
+  elements,  // i
+  row,       // i % cols
+  column,    // i / cols
+  single,    // one for all
+  offset,    // one for all: the offset of a random sequence
+  view,      // that which the strides of a view lead to
+  table,     // that which an index in memory leads to
+  absent,    // none: the operand has no array
+  no_output  // none: stands for the output of a reduction
 };
 
 /// One array, as the types of an expression and its pointers tell.
 struct array_operand {
   access_pattern kind = access_pattern::elements;
-  bool odd_starts = false;  ///< of table_rows, placed: not all starts keep a vector's alignment
   unsigned element_bytes = 0;
   unsigned aligned_bytes = 0;  ///< alignment that a vector access needs; see packed_vector
   unsigned natural_bytes = 0;  ///< alignment of one element
   std::uint64_t address = 0;
   std::uint64_t count = 0;  ///< elements; for row and column the length of a row
+  std::uint64_t cols = 0;   ///< of a table whose rows have indices: their length
 };
 
 /// One array, or a view. In a list of operands each output comes first, and its arrays follow in
@@ -53,7 +49,7 @@ struct operand : array_operand {
   // its axes is of the kind `elements`.
   bool shaped = false;        ///< an operand written as a view
   bool narrow = true;         ///< its indices and offsets take 31 bits
-  std::uint64_t span = 0;     ///< bytes from its first to behind its last
+  std::uint64_t span = 0;     ///< bytes from its first to behind its last; of a table, if an output
   std::uint64_t touched = 0;  ///< bytes of its elements, those that repeat counted once
   std::int64_t step = 0;      ///< elements from one to the next along the innermost dimension
   std::uint64_t run = 0;      ///< the length of that
@@ -98,18 +94,13 @@ constexpr bool is_wide(operand const& o, unsigned head, unsigned vector) {
       if (vector == 1) return true;
       if (head != 0 || o.vector_bytes == 0 || rest_of(o.run, vector) != 0) return false;
       return o.step == 0 || o.vector_bytes % o.aligned_bytes == 0;
-    case access_pattern::table_rows:
-      if (head != 0) return false;
-      [[fallthrough]];
-    case access_pattern::placed:
-      return !o.odd_starts &&
-             rest_of(o.address + std::uint64_t{head} * o.element_bytes, o.aligned_bytes) == 0;
+    case access_pattern::table:
+      if (o.cols == 0) return true;
+      return head == 0 && rest_of(o.cols, vector) == 0 && rest_of(o.address, o.aligned_bytes) == 0;
     case access_pattern::single:
     case access_pattern::offset:
     case access_pattern::absent:
     case access_pattern::no_output:
-    case access_pattern::table:
-    case access_pattern::position:
       break;
   }
   return true;
@@ -128,27 +119,18 @@ constexpr std::uint64_t bits_of_operands(int count) {
   return all_wide_bits >> (64U - static_cast<unsigned>(count));
 }
 
-/// Whether a kernel accesses elements of an array where numbers in memory say.
-constexpr bool is_indexed(operand const& o) {
-  return o.kind == access_pattern::table || o.kind == access_pattern::table_rows ||
-         o.kind == access_pattern::placed;
-}
-
 /// The number of bytes that operand `o` spans beside an output of n elements.
 constexpr std::uint64_t span_bytes(operand const& o, std::uint64_t n) {
   switch (o.kind) {
     case access_pattern::column:
       return n / o.count * o.element_bytes;
     case access_pattern::single:
-    case access_pattern::position:
       return o.element_bytes;
     case access_pattern::no_output:
       return 0;
     case access_pattern::view:
       return o.span;
     case access_pattern::table:
-    case access_pattern::table_rows:
-    case access_pattern::placed:
       if (o.span != 0) return o.span;
       break;
     case access_pattern::elements:

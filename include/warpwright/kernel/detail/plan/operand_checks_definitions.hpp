@@ -19,8 +19,8 @@ constexpr void list_operands(operand_list& list, operand const* operands, int co
 }
 
 WARPWRIGHT_INLINE char const* kind_name(operand const& o) {
-  char const* const names[] = {"in", "row", "col",    "device_scalar", "philox offset", "view",
-                               "",   "",    "gather", "row_at",        "in_at",         "position"};
+  char const* const names[] = {"in",   "row",  "col", "device_scalar", "philox offset",
+                               "view", "table"};
   return o.shaped ? "view" : names[static_cast<unsigned char>(o.kind)];
 }
 
@@ -54,7 +54,7 @@ WARPWRIGHT_INLINE char const* in_place_remedy(operand const& o, operand const& o
   if (out.kind == access_pattern::view && (o.shaped || o.kind == access_pattern::elements)) {
     return ", or exactly in place: view() and out() of the same strided array";
   }
-  if (o.kind != access_pattern::elements || is_indexed(out)) return "";
+  if (o.kind != access_pattern::elements || out.kind == access_pattern::table) return "";
   return o.shaped ? ", or exactly in place: in() with the output's own pointer"
                   : ", or exactly in place: in() and out() with the same pointer and element size";
 }
@@ -106,13 +106,6 @@ WARPWRIGHT_INLINE void check_operands(operand_list const& operands, int count,
                  ", or repeat a shorter array with row() or col()",
              where);
     }
-    if (o.kind == access_pattern::position && o.count != n) {
-      refuse(operand_name(operands, k - 1, number),
-             text{"has n = "} + count_as_given(o.count) + ", but " +
-                 operand_name(operands, 0, number) + " has " + count_as_given(n) +
-                 " elements; give every in_at() as many as " + operand_name(operands, 0, number),
-             where);
-    }
     if (n == 0) continue;
     if (n > max_elements) {
       refuse(operand_name(operands, 0, number),
@@ -128,8 +121,7 @@ WARPWRIGHT_INLINE void check_operands(operand_list const& operands, int count,
              where);
     }
     if (o.kind == access_pattern::no_output) continue;
-    bool const one = o.kind == access_pattern::single || o.kind == access_pattern::offset ||
-                     o.kind == access_pattern::position;
+    bool const one = o.kind == access_pattern::single || o.kind == access_pattern::offset;
     check_address(o.address, o.natural_bytes, one ? 0 : n, name, where);
     if (k == 0 || in_place(o, out)) continue;
     if (overlap(o, out, n)) {
