@@ -144,7 +144,7 @@ void check_scatter(std::uint64_t seed, int rounds, bool in_order) {
     guarded<T> from{x, random.below(17)};
     guarded<I> at{index, random.below(3)};
     CAPTURE(round, cols, rows, table_rows);
-    auto const a = ew::scatter_add(to.data(), table.size(), x.size(), ew::col(at.data(), cols)) =
+    auto const a = ew::out_at(to.data(), table.size(), x.size(), ew::col(at.data(), cols)) +=
         ew::in(from.data(), x.size());
     auto const expected = added_in_order(table, x, index, cols);
     if (in_order) {
@@ -171,8 +171,7 @@ void check_scatter_by_elements() {
   guarded<int> at{index, 1};
   guarded<T> from{x, 1};
   guarded<T> to{std::vector<T>(100), 1};
-  ew::run(
-      s, ew::scatter_add(to.data(), 100, n, ew::in(at.data(), n) + 1) = ew::in(from.data(), n) * 2);
+  ew::run(s, ew::out_at(to.data(), 100, n, ew::in(at.data(), n) + 1) += ew::in(from.data(), n) * 2);
   std::vector<double> expected(100);
   for (std::size_t i = 0; i < n; ++i) {
     expected[static_cast<std::size_t>(index[i]) + 1] += 2 * as_double(x[i]);
@@ -316,8 +315,8 @@ TEST_CASE("integers wrap, and kernels of several streams add to one table") {
   {
     ww::stream const streams[3];
     for (auto const& s : streams) {
-      ew::run(s, ew::tie(ew::scatter_add(table.data(), 3, n, ew::in(index.data(), n)) = 1,
-                         ew::scatter_add(sums.data(), 3, n, ew::in(index.data(), n)) = 1));
+      ew::run(s, ew::tie(ew::out_at(table.data(), 3, n, ew::in(index.data(), n)) += 1,
+                         ew::out_at(sums.data(), 3, n, ew::in(index.data(), n)) += 1));
     }
     for (auto const& s : streams) s.synchronize();
   }
@@ -348,7 +347,7 @@ TEST_CASE("an index out of range fails the kernel, and on the calling thread thr
         "warpwright::ew: index -1 at element 3 is not in [0, 12)");
   std::string const row = "warpwright::ew: index -1 at element 6 is not in [0, 6)";
   CHECK(said(ew::out(y.data(), 8) = ew::row_at(x, col)) == row);
-  CHECK(said(ew::scatter_add(t.data(), 12, 8, col) = from) == row);
+  CHECK(said(ew::out_at(t.data(), 12, 8, col) += from) == row);
   CHECK(said(ew::out_at(t.data(), 12, 8, col) = from) == row);
   CHECK(said(ew::out_at(t.data(), 2, 8, ew::index()) = from) ==
         "warpwright::ew: index 2 at element 2 is not in [0, 2)");
@@ -411,34 +410,34 @@ TEST_CASE("what does not fit is refused, with operand, value and remedy") {
   CHECK_THAT(whole(to(y.data(), 22) = ew::row_at(in, col)),
              contains("operand 2 (col) has cols = 4, which does not divide the output's 22"));
   CHECK_THAT(refusal([&] { static_cast<void>(ew::row_at(in, ew::col(index.data(), 5))); }),
-             contains("row_at: the table has 24 elements, no whole number of rows of cols = 5"));
+             contains("ew: the table has 24 elements, no whole number of rows of cols = 5"));
   CHECK_THAT(refusal([&] { static_cast<void>(ew::row_at(in, ew::col(index.data(), 0))); }),
              contains("cols = 0"));
-  CHECK_THAT(refusal([&] { static_cast<void>(ew::scatter_add(t.data(), 23, 8, col)); }),
-             contains("ew::scatter_add: the table has 23 elements"));
-  CHECK_THAT(whole(ew::scatter_add(null, 24, 8, col) = ew::in(y.data(), 8)),
+  CHECK_THAT(refusal([&] { static_cast<void>(ew::out_at(t.data(), 23, 8, col)); }),
+             contains("ew: the table has 23 elements"));
+  CHECK_THAT(whole(ew::out_at(null, 24, 8, col) += ew::in(y.data(), 8)),
              contains("the output is a null pointer"));
-  CHECK_THAT(whole(ew::scatter_add(t.data(), 24, 4, col) = ew::in(y.data(), 8)),
+  CHECK_THAT(whole(ew::out_at(t.data(), 24, 4, col) += ew::in(y.data(), 8)),
              contains("operand 1 (in) has 8 elements, but the output has 4"));
   auto* const odd = reinterpret_cast<float*>(reinterpret_cast<char*>(t.data()) + 2);
-  CHECK_THAT(whole(ew::scatter_add(odd, 20, 8, col) = ew::in(y.data(), 8)),
+  CHECK_THAT(whole(ew::out_at(odd, 20, 8, col) += ew::in(y.data(), 8)),
              contains("not a multiple of its element's 4 bytes"));
   // The table is longer than what is added: all of it counts.
   for (float* const x : {t.data(), t.data() + 16}) {
     char const* const text = "operand 1 (in) spans 32 bytes that overlap the output's 96";
-    auto const add = ew::scatter_add(t.data(), 24, 8, col) = ew::in(x, 8);
+    auto const add = ew::out_at(t.data(), 24, 8, col) += ew::in(x, 8);
     CHECK_THAT(whole(add), contains(text));
     CHECK_THAT(refusal([&] { ew::run_in_order(s, add); }), contains(text));
     CHECK_THAT(whole(ew::out_at(t.data(), 24, 8, col) = ew::in(x, 8)), contains(text));
   }
   auto* const inside = reinterpret_cast<int*>(t.data() + 20);
-  CHECK_THAT(whole(ew::scatter_add(t.data(), 24, 4, ew::in(inside, 4)) = ew::in(y.data(), 4)),
+  CHECK_THAT(whole(ew::out_at(t.data(), 24, 4, ew::in(inside, 4)) += ew::in(y.data(), 4)),
              contains("operand 2 (in) spans 16 bytes that overlap the output's 96"));
   CHECK_THAT(whole(ew::tie(ew::out_at(t.data(), 24, 8, col) = ew::in(y.data(), 8),
                            ew::out(t.data() + 16, 8) = 1)),
              contains("output 2 overlaps output 1"));
-  ew::run(s, ew::scatter_add(null, 0, 0, ew::in(no_index, 0)) = 1);
-  ew::run_in_order(s, ew::scatter_add(null, 4, 0, ew::col(no_index, 4)) = ew::in(null, 0));
+  ew::run(s, ew::out_at(null, 0, 0, ew::in(no_index, 0)) += 1);
+  ew::run_in_order(s, ew::out_at(null, 4, 0, ew::col(no_index, 4)) += ew::in(null, 0));
   ew::run(s, ew::out_at(null, 24, 0, ew::col(no_index, 4)) = ew::in(null, 0));
   CHECK(s.done());
 }
@@ -466,8 +465,8 @@ TEST_CASE("describe and explain name operands and outputs by index") {
   CHECK_THAT(ew::plan(gather).explain(),
              contains("operand 1 (table) is accessed element by element, each where its index"));
 
-  auto const add = ew::scatter_add(t.data(), 4000, 800, ew::in(index.data(), 800)) = from;
-  CHECK(ew::describe(add) == "scatter_add(f32[4000], 800, in i32[800]) = in f32[800]");
+  auto const add = ew::out_at(t.data(), 4000, 800, ew::in(index.data(), 800)) += from;
+  CHECK(ew::describe(add) == "out_at(f32[4000], 800, in i32[800]) += in f32[800]");
   CHECK(ew::plan(add).bytes_written() == 800 * 4);
   CHECK_THAT(ew::plan(add).explain(), contains("output 1 is accessed element by element, each"));
   CHECK(ew::describe(ew::out_at(t.data(), 4000, 800, rows(800)) = from) ==

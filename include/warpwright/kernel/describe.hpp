@@ -177,10 +177,10 @@ class description {
   }
   template <class T, class Array, bool Add, class E, class K>
   void add(indexed_assignment<T, Array, Add, E, K> const& a) {
-    add_type<T>(Add ? "scatter_add(" : "out_at(");
+    add_type<T>("out_at(");
     add_text(text{"["} + a.data.array.count() + "], " + a.size + ", ");
     add(at<1>(a.expression.arguments));
-    line_ += ") = ";
+    line_ += Add ? ") += " : ") = ";
     add(at<0>(a.expression.arguments));
   }
   template <class... A>

@@ -1,24 +1,22 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operands and outputs by index. An index is an expression of integers, each of which leads to an
-// element of an array, or `col(pointer, cols)`, each of which leads to a row of `cols` elements.
+// Operands and outputs by index: an expression of integers, each of which leads to an element of an
+// array, or `col(pointer, cols)`, each of which leads to a row of `cols` elements.
 //
 //   // An embedding of tokens, and its gradient; n = rows * cols.
 //   ew::run(s, ew::out(y, n) = ew::row_at(ew::in(table, v * cols), ew::col(tokens, cols)));
-//   ew::run(s, ew::scatter_add(dtable, v * cols, n, ew::col(tokens, cols)) = ew::in(dy, n));
+//   ew::run(s, ew::out_at(dtable, v * cols, n, ew::col(tokens, cols)) += ew::in(dy, n));
 //   // A token's keys, appended at a position that a captured loop changes.
 //   ew::run(s, ew::out_at(cache, length * cols, cols, ew::col(position, cols)) = ew::in(k, cols));
 //
-// An index out of range is undefined behaviour on a GPU. With WARPWRIGHT_CHECK_INDICES=1 the kernel
-// prints it and traps: the next calls return cudaErrorLaunchFailure. That is the default of the
-// host runtime, where the text goes to the log of errors, too, and evaluate_host() and its like
-// throw std::out_of_range.
+// An index out of range is undefined behaviour on a GPU. With WARPWRIGHT_CHECK_INDICES=1, the
+// default of the host runtime, the kernel prints it and traps: the next calls return
+// cudaErrorLaunchFailure. evaluate_host() and its like then throw std::out_of_range.
 #pragma once
 
 #include <warpwright/kernel/detail/indices/indexed_nodes.hpp>
 #include <warpwright/kernel/evaluate.hpp>
-#include <warpwright/kernel/expression.hpp>
 
 WARPWRIGHT_BEGIN
 
@@ -35,8 +33,8 @@ template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
   static_assert(!detail::holds_view<detail::expression_t<K>>,
                 "warpwright::ew::gather: the index reads a view; write it to an array by run(), "
                 "and pass in() of that");
-  auto const array = detail::indexed_by<false, Checked>(index, "gather", table.size, source_location::current());
-  return indexed_input<T, std::decay_t<decltype(array)>, detail::expression_t<K>>{
+  auto array = detail::indexed_by<false, Checked>(index, table.size, source_location::current());
+  return indexed_input<T, decltype(array), detail::expression_t<K>>{
       {table.data}, array, detail::as_expression(index)};
 }
 
@@ -51,42 +49,44 @@ template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
 template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
 [[nodiscard]] auto row_at(input<T> const& table, column_input<K> const& index,
                           source_location where = source_location::current()) {
-  auto const array = detail::indexed_by<true, Checked>(index, "row_at", table.size, where);
-  return indexed_input<T, std::decay_t<decltype(array)>, column_input<K>>{
-      {table.data}, array, index};
+  auto array = detail::indexed_by<true, Checked>(index, table.size, where);
+  return indexed_input<T, decltype(array), column_input<K>>{{table.data}, array, index};
 }
 
-/// What out_at() and scatter_add() return: assign an expression to it.
-template <class T, class Array, bool Add, class K>
+/// What out_at() returns: assign an expression to it, or add one.
+template <class T, class Array, class K>
 struct indexed_output {
   detail::indexed_destination<T, Array> to;
   K const index;  // const: one output is not assigned to another
 
-  /// Writes or adds every element of the expression.
+  /// Writes every element of the expression.
   template <class X>
   [[nodiscard]] auto operator=(X const& x) const {
+    return update<false>(x);
+  }
+  /// Adds every element of the expression, by atomic operations: with the index of row_at() its
+  /// gradient. Where several go to one element, their order and so the rounding differ from run to
+  /// run; a float smaller than 2^-126 is added as 0.
+  /// @pre the array is of float, double, __half, __nv_bfloat16, or integers of 32 or 64 bits, which
+  ///   wrap
+  /// **Cost:** rows that row_at() would load by vectors are added so from compute capability 9.0,
+  /// of float and 16-bit numbers, these before in pairs; else an atomic addition an element, of a
+  /// 16-bit one a loop of compare-and-swap. Those to one element take turns.
+  template <class X>
+  [[nodiscard]] auto operator+=(X const& x) const {
+    return update<true>(x);
+  }
+  template <bool Add, class X>
+  auto update(X const& x) const {
     return indexed_assignment<T, Array, Add, detail::expression_t<X>, K>{
         to, to.n, detail::make_call<detail::unconverted>(detail::beside_index{}, x, index)};
   }
 };
 
-namespace detail {
-
-template <bool Add, bool Checked, class T, class K>
-auto output_by_index(char const* name, T* data, std::uint64_t count, std::uint64_t n,
-                     K const& index, source_location where) {
-  static_assert(!std::is_const<T>::value && is_element<T>(),
-                "warpwright::ew: an output's elements must be writable, trivially copyable");
-  auto const array = indexed_by<is_column<K>, Checked>(index, name, count, where);
-  return indexed_output<T, std::decay_t<decltype(array)>, Add, expression_t<K>>{
-      {reinterpret_cast<bits_of<T>*>(data), array, n}, as_expression(index)};
-}
-
-}  // namespace detail
-
-/// Elements or rows of an array to write by index: `data[index(i)] = x(i)`, or
-/// `data[index[r] * cols + c] = x(r * cols + c)`. The others are not written.
-/// @pre indices are distinct and within the array, which overlaps no operand and no other output
+/// Elements or rows of an array to write by index, `data[index(i)] = x(i)` or
+/// `data[index[r] * cols + c] = x(r * cols + c)`, or to add to with +=: in run(), evaluate_host()
+/// and tie(). A graph's replay reads the indices anew.
+/// @pre indices are within the array and, but for +=, distinct; it overlaps no other array
 /// @param data   `count` elements; of rows a whole number
 /// @param n      elements to write; 0 makes the evaluation a no-op
 /// @param index  an expression of integers, or `col(pointer, cols)`
@@ -95,47 +95,19 @@ auto output_by_index(char const* name, T* data, std::uint64_t count, std::uint64
 template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
 [[nodiscard]] auto out_at(T* data, std::size_t count, std::size_t n, K const& index,
                           source_location where = source_location::current()) {
-  return detail::output_by_index<false, Checked>("out_at", data, count, n, index, where);
-}
-
-/// Adds to elements or rows of an array by index, by atomic operations: out_at() with +=, the
-/// gradient of row_at(). Where several go to one element, their order and so the rounding differ
-/// from run to run; a float smaller than 2^-126 is added as 0.
-/// @pre as out_at(), but that indices may repeat
-/// @param data   float, double, __half, __nv_bfloat16, or integers of 32 or 64 bits, which wrap
-/// @param count, n, index  as out_at()
-/// @throws std::invalid_argument  for an array of no whole number of rows
-/// **Cost:** rows that row_at() would load by vectors are added so from compute capability 9.0, of
-/// float and 16-bit numbers, these before in pairs; else an atomic addition an element, of a 16-bit
-/// one a loop of compare-and-swap. Those to one element take turns.
-template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
-[[nodiscard]] auto scatter_add(T* data, std::size_t count, std::size_t n, K const& index,
-                               source_location where = source_location::current()) {
-  return detail::output_by_index<true, Checked>("scatter_add", data, count, n, index, where);
+  static_assert(!std::is_const<T>::value && detail::is_element<T>(),
+                "warpwright::ew::out_at: the elements must be writable, trivially copyable");
+  auto array = detail::indexed_by<detail::is_column<K>, Checked>(index, count, where);
+  return indexed_output<T, decltype(array), detail::expression_t<K>>{
+      {reinterpret_cast<detail::bits_of<T>*>(data), array, n}, detail::as_expression(index)};
 }
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-/// Evaluates an assignment to out_at() or scatter_add() as one kernel, as run() of one to a pointer
-/// does. tie() takes them, too. **Capture:** legal; a replay reads the indices anew.
-template <class T, class Array, bool Add, class E, class K>
-void run(stream_ref stream, indexed_assignment<T, Array, Add, E, K> const& a,
-         source_location where = source_location::current()) {
-  detail::run_on_stream({stream, where}, a);
-}
-
-/// Evaluates it on the calling thread, over arrays in host memory, in the order of the elements.
-template <class T, class Array, bool Add, class E, class K>
-void evaluate_host(indexed_assignment<T, Array, Add, E, K> const& a,
-                   source_location where = source_location::current()) {
-  detail::evaluate_on_host(where, a.size, a);
-}
-
-/// Evaluates a scatter_add() by rows in the order of the rows, `out += row` for each, without
-/// atomic operations: the same bits in every run, of numbers of any type. Else as run().
+/// Evaluates `out_at(…) += x` of rows in the order of the rows, without atomic operations: the same
+/// bits in every run, of numbers of any type. Else as run().
 /// **Cost:** up to 256 blocks, each of which reads all indices and adds, one after the other, the
-/// rows that go to its share of the table: a table of few rows, or mostly equal indices, keep few
-/// blocks busy.
+/// rows that go to its share of the table: few rows of it, or mostly equal indices, keep few busy.
 template <class T, class Array, class E, class K>
 void run_in_order(stream_ref stream,
                   indexed_assignment<T, Array, true, E, column_input<K>> const& a,
@@ -143,22 +115,22 @@ void run_in_order(stream_ref stream,
   column_input<K> const& index = detail::at<1>(a.expression.arguments);
   auto const sum = indexed_input<T, Array, column_input<K>>{{a.data.data}, a.data.array, index} +
                    detail::at<0>(a.expression.arguments);
-  auto const stored = indexed_output<T, Array, false, column_input<K>>{a.data, index} = sum;
-  using given = detail::fused<indexed_assignment<T, Array, true, E, column_input<K>>>;
-  using all = detail::fused<std::decay_t<decltype(stored)>>;
-  detail::operand operands[all::operands];
+  auto stored = indexed_output<T, Array, column_input<K>>{a.data, index} = sum;
+  using given = detail::fused<std::decay_t<decltype(a)>>;
+  using kernel = detail::in_order_kernel<decltype(stored), column_input<K>>;
+  constexpr int count = kernel::all::operands;
+  detail::operand operands[count];
   given::list(static_cast<detail::operand*>(operands), a);
   detail::check_operands(operands, given::operands, where);
   if (a.size == 0) return;
-  all::list(static_cast<detail::operand*>(operands), stored);
-  std::uint64_t const wide = detail::wide_operands(operands, all::operands, 0, all::vector);
+  kernel::all::list(static_cast<detail::operand*>(operands), stored);
+  std::uint64_t const wide = detail::wide_operands(operands, count, 0, kernel::all::vector);
   unsigned blocks = 1;
   while (blocks < a.data.array.limit && blocks < 256) blocks *= 2;
-  warpwright::detail::launch_blocks(
-      stream, blocks, 256,
-      detail::in_order_kernel<std::decay_t<decltype(stored)>, column_input<K>>{
-          {}, all{stored}, index, a.size / a.data.array.cols, wide},
-      "warpwright::ew::run_in_order", where);
+  std::uint64_t const rows = a.size / a.data.array.cols;
+  warpwright::detail::on_stream{stream, where}(
+      blocks, 256, kernel{{}, typename kernel::all{stored}, index, rows, wide},
+      "warpwright::ew::run_in_order");
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

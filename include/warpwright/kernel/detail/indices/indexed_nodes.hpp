@@ -5,7 +5,6 @@
 // writes or adds there, and the kernel that adds rows in a fixed order.
 #pragma once
 
-#include <warpwright/core/error.hpp>
 #include <warpwright/kernel/detail/elementwise/fused.hpp>
 #include <warpwright/kernel/detail/expression/operators.hpp>
 
@@ -71,7 +70,7 @@ struct indexed_array {
 
 // Checks the type of an index, and an array against the length of its rows.
 template <bool Rows, bool Checked, class K>
-indexed_array<Rows, Checked> indexed_by(K const& index, char const* name, std::uint64_t count,
+indexed_array<Rows, Checked> indexed_by(K const& index, std::uint64_t count,
                                         source_location where) {
   static_assert(std::is_integral<value_t<K>>::value,
                 "warpwright::ew: an index is an integer: in(pointer, n) of integers, or an "
@@ -80,12 +79,77 @@ indexed_array<Rows, Checked> indexed_by(K const& index, char const* name, std::u
   if constexpr (Rows) cols = index.cols.divisor();
   if (cols == 0 || count % cols != 0) {
     warpwright::detail::throw_invalid_argument(
-        text{"ew::"} + name + ": the table has " + count_as_given(count) +
+        text{"ew: the table has "} + count_as_given(count) +
             " elements, no whole number of rows of cols = " + count_as_given(cols),
         where);
   }
   return {count / cols, cols};
 }
+
+/// Adds to V neighbours. @pre `to` is aligned as packed_vector requires
+template <class T, int V>
+WARPWRIGHT_HOST_DEVICE void add_atomically(bits_of<T>* to, packed_vector<bits_of<T>, V> const& x) {
+  constexpr bool half = std::is_same<T, __half>::value;
+  constexpr bool bfloat16 = std::is_same<T, __nv_bfloat16>::value;
+  static_assert(half || bfloat16 || std::is_floating_point<T>::value ||
+                    (std::is_integral<T>::value && sizeof(T) >= 4),
+                "warpwright::ew::out_at: GPUs add float, double, __half, __nv_bfloat16 and "
+                "integers of 32 and 64 bits atomically; other rows take run_in_order()");
+#if defined(__CUDA_ARCH__)
+  using integer = std::conditional_t<sizeof(bits_of<T>) == 8, unsigned long long, unsigned>;
+  using number = std::conditional_t<std::is_integral<T>::value, integer, T>;
+  using pair = std::conditional_t<half, __half2, __nv_bfloat162>;
+  if constexpr (std::is_same<T, float>::value && V == 4 && __CUDA_ARCH__ >= 900) {
+    asm volatile(
+        "red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
+        "r"(x.words[0]), "r"(x.words[1]), "r"(x.words[2]), "r"(x.words[3])
+        : "memory");
+  } else if constexpr (V % 2 == 0 && (half || bfloat16)) {
+    WARPWRIGHT_UNROLL
+    for (int j = 0; j < V; j += 2) {
+      atomicAdd(reinterpret_cast<pair*>(to + j), bit_copy<pair>(x.words[j / 2]));
+    }
+  } else {
+    WARPWRIGHT_UNROLL
+    for (int j = 0; j < V; ++j) {
+      atomicAdd(reinterpret_cast<number*>(to + j), bit_copy<number>(x.get(j)));
+    }
+  }
+#else
+  using traits = element_traits<T>;
+  for (int j = 0; j < V; ++j, ++to) {
+    bits_of<T> seen, sum;
+    __atomic_load(to, &seen, __ATOMIC_RELAXED);
+    do {
+      sum = traits::encode(static_cast<typename traits::value>(
+          plus{}(traits::decode(seen), traits::decode(x.get(j)))));
+    } while (!__atomic_compare_exchange(to, &seen, &sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  }
+#endif
+}
+
+// The value of an element, beside which its index is loaded.
+struct beside_index {
+  template <class T, class K>
+  WARPWRIGHT_HOST_DEVICE T operator()(T value, K) const {
+    return value;
+  }
+};
+
+template <class T, class Array>
+struct indexed_destination {
+  bits_of<T>* data;
+  Array array;
+  std::uint64_t n;  ///< elements to write or add
+
+  template <class, int V>
+  [[nodiscard]] operand describe() const {
+    operand o = array.template describe<T, V>(data);
+    o.span = o.count * o.element_bytes;
+    o.count = n;
+    return o;
+  }
+};
 
 }  // namespace detail
 
@@ -126,93 +190,7 @@ struct indexed_input : detail::array_leaf<T> {
   }
 };
 
-namespace detail {
-
-template <class T, class Array, class K>
-struct same_expression<indexed_input<T, Array, K>> {
-  template <class Node>
-  static bool test(Node const& a, Node const& b) {
-    return a.data == b.data && a.array.limit == b.array.limit &&
-           same_expression<K>::test(a.index, b.index);
-  }
-};
-
-/// Adds to V neighbours. @pre `to` is aligned as packed_vector requires
-template <class T, int V>
-WARPWRIGHT_HOST_DEVICE void add_atomically(bits_of<T>* to, packed_vector<bits_of<T>, V> const& x) {
-  constexpr bool half = std::is_same<T, __half>::value;
-  constexpr bool bfloat16 = std::is_same<T, __nv_bfloat16>::value;
-  static_assert(half || bfloat16 || std::is_floating_point<T>::value ||
-                    (std::is_integral<T>::value && sizeof(T) >= 4),
-                "warpwright::ew::scatter_add: GPUs add float, double, __half, __nv_bfloat16 and "
-                "integers of 32 and 64 bits atomically; other rows take run_in_order()");
-#if defined(__CUDA_ARCH__)
-#define WARPWRIGHT_ADD(type)                                                      \
-  asm volatile("red.global.add." type                                             \
-               " [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),    \
-               "r"(x.words[0]), "r"(x.words[1]), "r"(x.words[2]), "r"(x.words[3]) \
-               : "memory")
-  constexpr bool vector = __CUDA_ARCH__ >= 900 && V * sizeof(bits_of<T>) == 16;
-  using integer = std::conditional_t<sizeof(bits_of<T>) == 8, unsigned long long, unsigned>;
-  using number = std::conditional_t<std::is_integral<T>::value, integer, T>;
-  using pair = std::conditional_t<half, __half2, __nv_bfloat162>;
-  if constexpr (vector && std::is_same<T, float>::value) {
-    WARPWRIGHT_ADD("v4.f32");
-  } else if constexpr (vector && half) {
-    WARPWRIGHT_ADD("noftz.v4.f16x2");
-  } else if constexpr (vector && bfloat16) {
-    WARPWRIGHT_ADD("noftz.v4.bf16x2");
-  } else if constexpr (V % 2 == 0 && (half || bfloat16)) {
-    WARPWRIGHT_UNROLL
-    for (int j = 0; j < V; j += 2) {
-      atomicAdd(reinterpret_cast<pair*>(to + j), bit_copy<pair>(x.words[j / 2]));
-    }
-  } else {
-    WARPWRIGHT_UNROLL
-    for (int j = 0; j < V; ++j) {
-      atomicAdd(reinterpret_cast<number*>(to + j), bit_copy<number>(x.get(j)));
-    }
-  }
-#undef WARPWRIGHT_ADD
-#else
-  using traits = element_traits<T>;
-  for (int j = 0; j < V; ++j, ++to) {
-    bits_of<T> seen, sum;
-    __atomic_load(to, &seen, __ATOMIC_RELAXED);
-    do {
-      sum = traits::encode(static_cast<typename traits::value>(
-          plus{}(traits::decode(seen), traits::decode(x.get(j)))));
-    } while (!__atomic_compare_exchange(to, &seen, &sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-  }
-#endif
-}
-
-// The value of an element, beside which its index is loaded.
-struct beside_index {
-  template <class T, class K>
-  WARPWRIGHT_HOST_DEVICE T operator()(T value, K) const {
-    return value;
-  }
-};
-
-template <class T, class Array>
-struct indexed_destination {
-  bits_of<T>* data;
-  Array array;
-  std::uint64_t n;  ///< elements to write or add
-
-  template <class, int V>
-  [[nodiscard]] operand describe() const {
-    operand o = array.template describe<T, V>(data);
-    o.span = o.count * o.element_bytes;
-    o.count = n;
-    return o;
-  }
-};
-
-}  // namespace detail
-
-/// What assigning to out_at() and scatter_add() returns, and run() evaluates.
+/// What assigning to out_at() returns, and run() evaluates.
 template <class T, class Array, bool Add, class E, class K>
 struct indexed_assignment {
   detail::indexed_destination<T, Array> data;
@@ -224,6 +202,15 @@ namespace detail {
 
 template <class T, class Array, bool Add, class E, class K>
 inline constexpr bool is_assignment<indexed_assignment<T, Array, Add, E, K>> = true;
+
+template <class T, class Array, class K>
+struct same_expression<indexed_input<T, Array, K>> {
+  template <class Node>
+  static bool test(Node const& a, Node const& b) {
+    return a.data == b.data && a.array.limit == b.array.limit &&
+           same_expression<K>::test(a.index, b.index);
+  }
+};
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
@@ -272,7 +259,8 @@ struct part_of<indexed_assignment<T, Array, Add, E, K>> {
 // same columns of all rows.
 template <class A, class K>
 struct in_order_kernel : warpwright::detail::kernel_base<256> {
-  fused<A> f;
+  using all = fused<A>;
+  all f;
   K index;
   std::uint64_t rows;
   std::uint64_t wide;
@@ -310,7 +298,7 @@ struct in_order_kernel : warpwright::detail::kernel_base<256> {
 
  private:
   WARPWRIGHT_HOST_DEVICE void store_row(std::uint64_t r, unsigned t, unsigned threads) const {
-    constexpr int vector = fused<A>::vector;
+    constexpr int vector = all::vector;
     std::uint64_t const cols = index.cols.divisor();
     unsigned const step = cols % vector == 0 ? unsigned{vector} : 1;
     for (std::uint64_t c = std::uint64_t{t} * step; c < cols; c += std::uint64_t{threads} * step) {
