@@ -4,10 +4,9 @@
 // Operands and outputs by index: an expression of integers, each of which leads to an element of an
 // array, or `col(pointer, cols)`, each of which leads to a row of `cols` elements.
 //
-//   // An embedding of tokens, and its gradient; n = rows * cols.
+//   // An embedding of tokens, its gradient, and keys that are appended at a position in memory.
 //   ew::run(s, ew::out(y, n) = ew::row_at(ew::in(table, v * cols), ew::col(tokens, cols)));
 //   ew::run(s, ew::out_at(dtable, v * cols, n, ew::col(tokens, cols)) += ew::in(dy, n));
-//   // A token's keys, appended at a position that a captured loop changes.
 //   ew::run(s, ew::out_at(cache, length * cols, cols, ew::col(position, cols)) = ew::in(k, cols));
 //
 // An index out of range is undefined behaviour on a GPU. With WARPWRIGHT_CHECK_INDICES=1, the
@@ -24,8 +23,7 @@ namespace ew {
 
 /// Elements of a table by index, `table[index(i)]`: an operand of run(), reductions and functions
 /// of rows.
-/// @pre every index is in [0, count); the table does not overlap an output
-/// @param table  `in(pointer, count)`, of any element type
+/// @param table  `in(pointer, count)`, of any element type; does not overlap an output
 /// @param index  an expression of integers, without view() in it
 /// **Cost:** one load an element, behind that of its index.
 template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
@@ -40,12 +38,11 @@ template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
 
 /// Rows of a table by index, an embedding: element (r, c) is `table[index[r] * cols + c]`. An
 /// operand as gather() is; for one row, a part of an array at a position in memory.
-/// @pre every index is in [0, rows of the table); the table does not overlap an output
-/// @param table  `in(pointer, table_rows * cols)`, of any element type
+/// @param table  `in(pointer, table_rows * cols)`, as that of gather()
 /// @param index  `col(pointer, cols)`: an integer for each row of the output
 /// @throws std::invalid_argument  for a table of no whole number of rows
-/// **Cost:** loads of 16 bytes where the table is aligned to them and they divide its rows, else of
-/// an element; before each one of an index, mostly from a cache.
+/// **Cost:** loads of 16 bytes where the table and its rows are multiples of them, else of an
+/// element; before each one of an index, mostly from a cache.
 template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
 [[nodiscard]] auto row_at(input<T> const& table, column_input<K> const& index,
                           source_location where = source_location::current()) {
@@ -64,13 +61,13 @@ struct indexed_output {
   [[nodiscard]] auto operator=(X const& x) const {
     return update<false>(x);
   }
-  /// Adds every element of the expression, by atomic operations: with the index of row_at() its
+  /// Adds every element of the expression, by atomic operations: with row_at()'s index its
   /// gradient. Where several go to one element, their order and so the rounding differ from run to
   /// run; a float smaller than 2^-126 is added as 0.
-  /// @pre the array is of float, double, __half, __nv_bfloat16, or integers of 32 or 64 bits, which
-  ///   wrap
-  /// **Cost:** rows that row_at() would load by vectors are added so from compute capability 9.0,
-  /// of float and 16-bit numbers, these before in pairs; else an atomic addition an element, of a
+  /// @pre elements are float, double, __half, __nv_bfloat16, or integers of 32 or 64 bits: they
+  /// wrap
+  /// **Cost:** rows that row_at() loads by vectors are added so from compute capability 9.0, of
+  /// float and 16-bit numbers, these before in pairs; else an atomic addition an element, of a
   /// 16-bit one a loop of compare-and-swap. Those to one element take turns.
   template <class X>
   [[nodiscard]] auto operator+=(X const& x) const {
@@ -118,19 +115,16 @@ void run_in_order(stream_ref stream,
   auto stored = indexed_output<T, Array, column_input<K>>{a.data, index} = sum;
   using given = detail::fused<std::decay_t<decltype(a)>>;
   using kernel = detail::in_order_kernel<decltype(stored), column_input<K>>;
-  constexpr int count = kernel::all::operands;
-  detail::operand operands[count];
-  given::list(static_cast<detail::operand*>(operands), a);
-  detail::check_operands(operands, given::operands, where);
+  detail::operand all[kernel::all::operands];
+  given::list(static_cast<detail::operand*>(all), a);
+  detail::check_operands(all, given::operands, where);
   if (a.size == 0) return;
-  kernel::all::list(static_cast<detail::operand*>(operands), stored);
-  std::uint64_t const wide = detail::wide_operands(operands, count, 0, kernel::all::vector);
+  kernel::all::list(static_cast<detail::operand*>(all), stored);
+  auto const wide = detail::wide_operands(all, kernel::all::operands, 0, kernel::all::vector);
   unsigned blocks = 1;
   while (blocks < a.data.array.limit && blocks < 256) blocks *= 2;
-  std::uint64_t const rows = a.size / a.data.array.cols;
-  warpwright::detail::on_stream{stream, where}(
-      blocks, 256, kernel{{}, typename kernel::all{stored}, index, rows, wide},
-      "warpwright::ew::run_in_order");
+  kernel const k{{}, typename kernel::all{stored}, index, a.size / a.data.array.cols, wide};
+  warpwright::detail::on_stream{stream, where}(blocks, 256, k, "warpwright::ew::run_in_order");
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

@@ -42,8 +42,7 @@
 #define WARPWRIGHT_INLINE inline
 #endif
 
-// 1 to have kernels compare the indices of kernel/indices.hpp with their limits. Files with and
-// without it may be linked into one program.
+// 1: kernels check indices, see kernel/indices.hpp. Files of one program may differ in it.
 #ifndef WARPWRIGHT_CHECK_INDICES
 #define WARPWRIGHT_CHECK_INDICES WARPWRIGHT_HOST_RUNTIME
 #endif

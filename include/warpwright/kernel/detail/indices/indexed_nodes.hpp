@@ -61,8 +61,9 @@ struct indexed_array {
     }
   }
   template <class T, int V>
-  [[nodiscard]] array_operand describe(bits_of<T> const* data) const {
-    array_operand o = describe_array<T, V>(access_pattern::table, data, count());
+  [[nodiscard]] array_operand describe(bits_of<T> const* data, std::uint64_t n) const {
+    array_operand o = describe_array<T, V>(access_pattern::table, data, n);
+    o.table = count();
     if (Rows) o.cols = cols;
     return o;
   }
@@ -96,14 +97,21 @@ WARPWRIGHT_HOST_DEVICE void add_atomically(bits_of<T>* to, packed_vector<bits_of
                 "warpwright::ew::out_at: GPUs add float, double, __half, __nv_bfloat16 and "
                 "integers of 32 and 64 bits atomically; other rows take run_in_order()");
 #if defined(__CUDA_ARCH__)
+#define WARPWRIGHT_ADD(type)                                                      \
+  asm volatile("red.global.add." type                                             \
+               " [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),    \
+               "r"(x.words[0]), "r"(x.words[1]), "r"(x.words[2]), "r"(x.words[3]) \
+               : "memory")
+  constexpr bool vector = __CUDA_ARCH__ >= 900 && V * sizeof(bits_of<T>) == 16;
   using integer = std::conditional_t<sizeof(bits_of<T>) == 8, unsigned long long, unsigned>;
   using number = std::conditional_t<std::is_integral<T>::value, integer, T>;
   using pair = std::conditional_t<half, __half2, __nv_bfloat162>;
-  if constexpr (std::is_same<T, float>::value && V == 4 && __CUDA_ARCH__ >= 900) {
-    asm volatile(
-        "red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
-        "r"(x.words[0]), "r"(x.words[1]), "r"(x.words[2]), "r"(x.words[3])
-        : "memory");
+  if constexpr (vector && std::is_same<T, float>::value) {
+    WARPWRIGHT_ADD("v4.f32");
+  } else if constexpr (vector && half) {
+    WARPWRIGHT_ADD("noftz.v4.f16x2");
+  } else if constexpr (vector && bfloat16) {
+    WARPWRIGHT_ADD("noftz.v4.bf16x2");
   } else if constexpr (V % 2 == 0 && (half || bfloat16)) {
     WARPWRIGHT_UNROLL
     for (int j = 0; j < V; j += 2) {
@@ -115,6 +123,7 @@ WARPWRIGHT_HOST_DEVICE void add_atomically(bits_of<T>* to, packed_vector<bits_of
       atomicAdd(reinterpret_cast<number*>(to + j), bit_copy<number>(x.get(j)));
     }
   }
+#undef WARPWRIGHT_ADD
 #else
   using traits = element_traits<T>;
   for (int j = 0; j < V; ++j, ++to) {
@@ -144,10 +153,7 @@ struct indexed_destination {
 
   template <class, int V>
   [[nodiscard]] operand describe() const {
-    operand o = array.template describe<T, V>(data);
-    o.span = o.count * o.element_bytes;
-    o.count = n;
-    return o;
+    return array.template describe<T, V>(data, n);
   }
 };
 
@@ -185,7 +191,7 @@ struct indexed_input : detail::array_leaf<T> {
   }
   template <int V, class Operand>
   void describe(Operand*& next) const {
-    *next++ = array.template describe<T, V>(data);
+    *next++ = array.template describe<T, V>(data, 0);
     index.template describe<V>(next);
   }
 };
@@ -282,31 +288,23 @@ struct in_order_kernel : warpwright::detail::kernel_base<256> {
           if (t % 32 == k) held = word;
         }
         WARPWRIGHT_NO_UNROLL
-        for (unsigned k = 0; k < words; ++k) {
-          for (unsigned word = __shfl_sync(~0U, held, k); word != 0; word &= word - 1) {
+        for (unsigned k = 0; k < words; ++k)
+          for (unsigned word = __shfl_sync(~0U, held, k); word != 0; word &= word - 1)
             store_row(first + k * 32 + __ffs(static_cast<int>(word)) - 1, t, max_threads);
-          }
-        }
       }
 #else
-      for (std::uint64_t r = 0; t == 0 && r < rows; ++r) {
+      for (std::uint64_t r = 0; t == 0 && r < rows; ++r)
         if (mine(r)) store_row(r, 0, 1);
-      }
 #endif
     });
   }
-
- private:
   WARPWRIGHT_HOST_DEVICE void store_row(std::uint64_t r, unsigned t, unsigned threads) const {
     constexpr int vector = all::vector;
     std::uint64_t const cols = index.cols.divisor();
     unsigned const step = cols % vector == 0 ? unsigned{vector} : 1;
     for (std::uint64_t c = std::uint64_t{t} * step; c < cols; c += std::uint64_t{threads} * step) {
-      if (step == vector) {
-        f.template vector_with<vector>(r * cols + c, wide, [](auto&&...) {});
-      } else {
-        f.one(r * cols + c);
-      }
+      std::uint64_t const i = r * cols + c;
+      step == vector ? f.template vector_with<vector>(i, wide, [](auto&&...) {}) : f.one(i);
     }
   }
 };

@@ -36,6 +36,7 @@ struct array_operand {
   unsigned natural_bytes = 0;  ///< alignment of one element
   std::uint64_t address = 0;
   std::uint64_t count = 0;  ///< elements; for row and column the length of a row
+  std::uint64_t table = 0;  ///< elements of a table, of which an output's count are written
   std::uint64_t cols = 0;   ///< of a table whose rows have indices: their length
 };
 
@@ -49,7 +50,7 @@ struct operand : array_operand {
   // its axes is of the kind `elements`.
   bool shaped = false;        ///< an operand written as a view
   bool narrow = true;         ///< its indices and offsets take 31 bits
-  std::uint64_t span = 0;     ///< bytes from its first to behind its last; of a table, if an output
+  std::uint64_t span = 0;     ///< bytes from its first to behind its last
   std::uint64_t touched = 0;  ///< bytes of its elements, those that repeat counted once
   std::int64_t step = 0;      ///< elements from one to the next along the innermost dimension
   std::uint64_t run = 0;      ///< the length of that
@@ -131,8 +132,7 @@ constexpr std::uint64_t span_bytes(operand const& o, std::uint64_t n) {
     case access_pattern::view:
       return o.span;
     case access_pattern::table:
-      if (o.span != 0) return o.span;
-      break;
+      return o.table * o.element_bytes;
     case access_pattern::elements:
     case access_pattern::row:
     case access_pattern::offset:
