@@ -124,7 +124,7 @@ std::vector<T> added_in_order(std::vector<T> table, std::vector<T> const& x,
   return table;
 }
 
-// Random sizes, alignments and repeated indices; `real`: values whose sums are rounded.
+// Random sizes, alignments and repeated indices; in order, values whose sums are rounded.
 template <class T, class I>
 void check_scatter(std::uint64_t seed, int rounds, bool in_order) {
   INFO("seed " << seed);
@@ -166,20 +166,13 @@ template <class T>
 void check_scatter_by_elements() {
   ww::stream s;
   std::size_t const n = 1501;
-  auto const index = small_integers<int>(n, 90, 3);
+  auto index = small_integers<int>(n, 90, 3);
   auto const x = small_integers<T>(n, 3, 4);
   guarded<int> at{index, 1};
-  guarded<T> from{x, 1};
-  guarded<T> to{std::vector<T>(100), 1};
-  ew::run(s, ew::out_at(to.data(), 100, n, ew::in(at.data(), n) + 1) += ew::in(from.data(), n) * 2);
-  std::vector<double> expected(100);
-  for (std::size_t i = 0; i < n; ++i) {
-    expected[static_cast<std::size_t>(index[i]) + 1] += 2 * as_double(x[i]);
-  }
-  auto const got = to.fetch(s);
-  std::size_t wrong = 0;
-  for (std::size_t k = 0; k < 100; ++k) wrong += as_double(got[k]) != expected[k];
-  CHECK(wrong == 0);
+  guarded<T> from{x, 1}, to{std::vector<T>(100), 1};
+  ew::run(s, ew::out_at(to.data(), 100, n, ew::in(at.data(), n) + 1) += ew::in(from.data(), n));
+  for (int& k : index) ++k;
+  CHECK(same_bytes(to.fetch(s), added_in_order(std::vector<T>(100), x, index, 1)));
   CHECK(to.intact(s));
 }
 
@@ -237,14 +230,6 @@ TEST_CASE("gather takes any integer type and expressions of it") {
   check_gather<std::uint16_t>();
   check_gather<int>();
   check_gather<std::uint64_t>();
-  ww::stream s;
-  guarded<int> far{std::vector<int>{3, 0, 2}};
-  guarded<int> near{std::vector<int>{2, 2, 1, 0, 1}};
-  guarded<float> table{std::vector<float>{10, 11, 12, 13}};
-  guarded<float> out{5};
-  auto const index = ew::gather(ew::in(far.data(), 3), ew::in(near.data(), 5));
-  ew::run(s, ew::out(out.data(), 5) = ew::gather(ew::in(table.data(), 4), index));
-  CHECK(out.fetch(s) == std::vector<float>{12, 12, 10, 13, 10});
 }
 
 TEST_CASE("reductions, functions of rows and views take rows by index") {
@@ -259,7 +244,6 @@ TEST_CASE("reductions, functions of rows and views take rows by index") {
     auto const x = ew::row_at(ew::in(table.data(), 11 * cols), ew::col(index.data(), cols));
     ew::run(s, ew::out(copy.data(), n) = x);
     auto const y = ew::in(copy.data(), n);
-    auto const g = ew::gather(ew::in(table.data(), 11 * cols), ew::in(index.data(), rows));
     ew::reduce_rows(s, {rows, cols}, ew::to(sums.data()) = ew::sum(ew::in(w.data(), n) * x));
     ew::reduce_rows(s, {rows, cols}, ew::to(expected.data()) = ew::sum(ew::in(w.data(), n) * y));
     CHECK(sums.fetch(s) == expected.fetch(s));
@@ -272,8 +256,6 @@ TEST_CASE("reductions, functions of rows and views take rows by index") {
     ew::run(s, ew::out(a.data(), n) = x + transposed);
     ew::run(s, ew::out(b.data(), n) = y + transposed);
     CHECK(a.fetch(s) == b.fetch(s));
-    ew::run(s, ew::out(sums.data(), rows) = g);
-    CHECK(sums.fetch(s)[5] == table[static_cast<std::size_t>(index[5])]);
   }
 }
 
@@ -284,7 +266,7 @@ TEST_CASE("a captured step appends where a number in memory says") {
   check_append<double>(1, 1);
 }
 
-TEST_CASE("scatter_add adds elements, repeated ones too") {
+TEST_CASE("+= adds elements, repeated ones too") {
   check_scatter_by_elements<float>();
   check_scatter_by_elements<double>();
   check_scatter_by_elements<int>();
@@ -292,7 +274,7 @@ TEST_CASE("scatter_add adds elements, repeated ones too") {
   check_scatter_by_elements<__half>();
 }
 
-TEST_CASE("scatter_add adds rows") {
+TEST_CASE("+= adds rows") {
   check_scatter<float, int>(11, 24, false);
   check_scatter<double, std::int64_t>(12, 12, false);
   check_scatter<__half, std::uint16_t>(13, 24, false);
@@ -300,7 +282,7 @@ TEST_CASE("scatter_add adds rows") {
   check_scatter<std::int64_t, int>(15, 12, false);
 }
 
-TEST_CASE("scatter_add in order has the bits of a loop over the rows") {
+TEST_CASE("run_in_order has the bits of a loop over the rows") {
   check_scatter<float, int>(21, 24, true);
   check_scatter<__nv_bfloat16, std::int64_t>(22, 16, true);
   check_scatter<double, std::uint16_t>(23, 12, true);
@@ -399,29 +381,16 @@ TEST_CASE("what does not fit is refused, with operand, value and remedy") {
   };
   CHECK_THAT(whole(to(y.data(), 8) = ew::gather(ew::in(null, 24), ew::in(index.data(), 8))),
              contains("operand 1 (table) is a null pointer for 8 elements"));
-  CHECK_THAT(whole(to(y.data(), 8) = ew::gather(in, ew::in(index.data(), 7))),
-             contains("operand 2 (in) has 7 elements, but the output has 8"));
   CHECK_THAT(whole(to(t.data() + 4, 8) = ew::gather(in, ew::in(index.data(), 8))),
              contains("operand 1 (table) spans 96 bytes that overlap the output's 32"));
-  CHECK_THAT(whole(to(t.data(), 24) = ew::row_at(in, col)),
-             contains("operand 1 (table) spans 96 bytes that overlap the output's 96"));
   CHECK_THAT(whole(to(y.data(), 24) = ew::row_at(in, ew::col(no_index, 4))),
              contains("operand 2 (col) is a null pointer"));
-  CHECK_THAT(whole(to(y.data(), 22) = ew::row_at(in, col)),
-             contains("operand 2 (col) has cols = 4, which does not divide the output's 22"));
   CHECK_THAT(refusal([&] { static_cast<void>(ew::row_at(in, ew::col(index.data(), 5))); }),
              contains("ew: the table has 24 elements, no whole number of rows of cols = 5"));
-  CHECK_THAT(refusal([&] { static_cast<void>(ew::row_at(in, ew::col(index.data(), 0))); }),
-             contains("cols = 0"));
   CHECK_THAT(refusal([&] { static_cast<void>(ew::out_at(t.data(), 23, 8, col)); }),
              contains("ew: the table has 23 elements"));
-  CHECK_THAT(whole(ew::out_at(null, 24, 8, col) += ew::in(y.data(), 8)),
-             contains("the output is a null pointer"));
-  CHECK_THAT(whole(ew::out_at(t.data(), 24, 4, col) += ew::in(y.data(), 8)),
-             contains("operand 1 (in) has 8 elements, but the output has 4"));
-  auto* const odd = reinterpret_cast<float*>(reinterpret_cast<char*>(t.data()) + 2);
-  CHECK_THAT(whole(ew::out_at(odd, 20, 8, col) += ew::in(y.data(), 8)),
-             contains("not a multiple of its element's 4 bytes"));
+  CHECK_THAT(whole(ew::out_at(t.data(), 24, 4, ew::in(index.data(), 7)) = 1),
+             contains("operand 1 (in) has 7 elements, but the output has 4"));
   // The table is longer than what is added: all of it counts.
   for (float* const x : {t.data(), t.data() + 16}) {
     char const* const text = "operand 1 (in) spans 32 bytes that overlap the output's 96";
@@ -467,7 +436,6 @@ TEST_CASE("describe and explain name operands and outputs by index") {
 
   auto const add = ew::out_at(t.data(), 4000, 800, ew::in(index.data(), 800)) += from;
   CHECK(ew::describe(add) == "out_at(f32[4000], 800, in i32[800]) += in f32[800]");
-  CHECK(ew::plan(add).bytes_written() == 800 * 4);
   CHECK_THAT(ew::plan(add).explain(), contains("output 1 is accessed element by element, each"));
   CHECK(ew::describe(ew::out_at(t.data(), 4000, 800, rows(800)) = from) ==
         "out_at(f32[4000], 800, col i32[n/800]) = in f32[800]");

@@ -21,8 +21,7 @@ WARPWRIGHT_BEGIN
 
 namespace ew {
 
-/// Elements of a table by index, `table[index(i)]`: an operand of run(), reductions and functions
-/// of rows.
+/// Elements of a table by index, `table[index(i)]`, in any expression.
 /// @param table  `in(pointer, count)`, of any element type; does not overlap an output
 /// @param index  an expression of integers, without view() in it
 /// **Cost:** one load an element, behind that of its index.
@@ -36,8 +35,8 @@ template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
       {table.data}, array, detail::as_expression(index)};
 }
 
-/// Rows of a table by index, an embedding: element (r, c) is `table[index[r] * cols + c]`. An
-/// operand as gather() is; for one row, a part of an array at a position in memory.
+/// Rows of a table by index, an embedding: element (r, c) is `table[index[r] * cols + c]`. One row
+/// is a part of an array at a position in memory.
 /// @param table  `in(pointer, table_rows * cols)`, as that of gather()
 /// @param index  `col(pointer, cols)`: an integer for each row of the output
 /// @throws std::invalid_argument  for a table of no whole number of rows
@@ -64,8 +63,7 @@ struct indexed_output {
   /// Adds every element of the expression, by atomic operations: with row_at()'s index its
   /// gradient. Where several go to one element, their order and so the rounding differ from run to
   /// run; a float smaller than 2^-126 is added as 0.
-  /// @pre elements are float, double, __half, __nv_bfloat16, or integers of 32 or 64 bits: they
-  /// wrap
+  /// @pre elements are float, double, __half, __nv_bfloat16 or integers of 4 or 8 bytes, which wrap
   /// **Cost:** rows that row_at() loads by vectors are added so from compute capability 9.0, of
   /// float and 16-bit numbers, these before in pairs; else an atomic addition an element, of a
   /// 16-bit one a loop of compare-and-swap. Those to one element take turns.
