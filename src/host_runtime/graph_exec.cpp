@@ -74,7 +74,7 @@ class launch_work final : public work {
     for (launch_plan::step const& step : plan.steps) {
       switch (step.what) {
         case launch_plan::step::action::run:
-          run_recorded_node(*step.job);
+          if (device_.sticky.load(std::memory_order_relaxed) == 0) run_recorded_node(*step.job);
           break;
         case launch_plan::step::action::record: {
           sync_point& mark = *marks_[next_mark++];

@@ -92,6 +92,9 @@ struct thread_state {
 };
 extern thread_local thread_state this_thread;
 
+/// The device of a worker's stream; null in other threads.
+extern thread_local device_state* worker_device;
+
 /// Resets this thread's state after a reset of the runtime.
 void refresh_thread(runtime& rt);
 

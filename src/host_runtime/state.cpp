@@ -23,6 +23,7 @@
 namespace warpwright::host {
 
 std::atomic<phase> current_phase{phase::running};
+thread_local device_state* worker_device = nullptr;
 thread_local thread_state this_thread = {cudaSuccess, 0, cudaStreamCaptureModeGlobal, 0, false};
 
 namespace {

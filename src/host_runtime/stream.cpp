@@ -142,6 +142,7 @@ void* worker_main(void* raw) {
   }
   pthread_setname_np(pthread_self(), "ww-stream");
   device_access const allowed;
+  worker_device = stream->device;
   worker(*rt, *stream).loop();
   tsan_ignore_scope const last_reference;
   stream.reset();

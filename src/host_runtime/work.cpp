@@ -3,7 +3,9 @@
 #include "work.hpp"
 
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <exception>
 #include <new>
 
 #include "runtime.hpp"
@@ -32,7 +34,16 @@ kernel_work::kernel_work(warpwright_host_kernel const& kernel)
 
 kernel_work::~kernel_work() { ::operator delete(arguments_, argument_alignment(kernel_)); }
 
-void kernel_work::run() const { kernel_.run(arguments_, 0, kernel_.size); }
+// What a trap is on a GPU is an exception here: the kernel ends, and its device has failed.
+void kernel_work::run() const {
+  try {
+    kernel_.run(arguments_, 0, kernel_.size);
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "%s: %s\n", name(), error.what());
+    log_message(name_ + ": " + error.what());
+    worker_device->sticky.store(cudaErrorLaunchFailure, std::memory_order_relaxed);
+  }
+}
 
 void run_copy(copy_shape const& shape) {
   if (shape.width == 0 || shape.height == 0 || shape.depth == 0) return;

@@ -35,6 +35,10 @@ struct row_function;
 enum class pass_value : unsigned char;
 template <pass_value What, int Number, class E>
 struct pass_node;
+template <class T, class Array, class K>
+struct indexed_input;
+template <class T, class Array, bool Add, class E, class K>
+struct indexed_assignment;
 
 namespace detail {
 
@@ -114,6 +118,13 @@ class description {
     add_type<T>("view ");
     add_axes(node.map);
   }
+  template <class T, class Array, class K>
+  void add(indexed_input<T, Array, K> const& node, int = 0) {
+    add_type<T>(Array::rows ? "row_at(" : "gather(");
+    add_text(text{"["} + node.array.count() + "], ");
+    add(node.index);
+    line_ += ")";
+  }
   template <class T, bool Weak>
   void add(scalar<T, Weak> const& node, int = 0) {
     bool const plain = std::is_same<T, int>::value || std::is_same<T, bool>::value ||
@@ -179,6 +190,14 @@ class description {
     add_axes(a.data.map);
     line_ += " = ";
     add(a.expression);
+  }
+  template <class T, class Array, bool Add, class E, class K>
+  void add(indexed_assignment<T, Array, Add, E, K> const& a) {
+    add_type<T>("out_at(");
+    add_text(text{"["} + a.data.array.count() + "], " + a.size + ", ");
+    add(at<1>(a.expression.arguments));
+    line_ += Add ? ") += " : ") = ";
+    add(at<0>(a.expression.arguments));
   }
   template <class... A>
   void add(assignments<A...> const& all) {

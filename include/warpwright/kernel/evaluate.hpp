@@ -19,11 +19,11 @@ namespace ew {
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 /// Evaluates an assignment on the calling thread, over arrays in host memory.
-/// @param a  `out(pointer, n) = expression`
+/// @param a  `out(pointer, n) = expression`, or to another output
 /// @throws std::invalid_argument  as run() does
 /// **Threads:** any. **Cost:** a loop over the elements, without run()'s plan.
-template <class T, class E>
-void evaluate_host(assignment<T, E> const& a, source_location where = source_location::current()) {
+template <class A, class = detail::if_assignments<A>>
+void evaluate_host(A const& a, source_location where = source_location::current()) {
   detail::evaluate_on_host(where, a.size, a);
 }
 
@@ -42,7 +42,8 @@ void evaluate_host(assignments<A...> const& all,
 /// element, and where all are misaligned equally the kernel starts at their first common boundary.
 /// @pre all arrays are accessible from the stream's device and stay alive until the kernel has run
 /// @param stream  the stream to run on
-/// @param a       `out(pointer, n) = expression`, copied at the call; n = 0 launches nothing
+/// @param a       `out(pointer, n) = expression`, or to another output, copied at the call; n = 0
+///   launches nothing
 /// @throws std::invalid_argument  for operands of other sizes than the output, a row or column
 ///   length that does not divide n, a null or misaligned pointer, or an array that overlaps the
 ///   output other than exactly in place; the text names the operand, counted from 1 from left to
@@ -53,9 +54,8 @@ void evaluate_host(assignments<A...> const& all,
 /// **Cost:** one kernel launch, no allocation.
 /// Compiled for architectures both below and from 9.0, a launch also calls cudaGetDevice, and the
 /// first of a kernel on a device cudaFuncGetAttributes.
-template <class T, class E>
-void run(stream_ref stream, assignment<T, E> const& a,
-         source_location where = source_location::current()) {
+template <class A, class = detail::if_assignments<A>>
+void run(stream_ref stream, A const& a, source_location where = source_location::current()) {
   detail::run_on_stream({stream, where}, a);
 }
 

@@ -50,12 +50,13 @@ class plan_text;
 
 /// How run() moves one array; see kernel_plan.
 struct array_plan {
-  char const* kind = "";       ///< output, in, row, col, device_scalar, philox offset or view
+  char const* kind = "";       ///< output, in, row, col, device_scalar, philox offset, view, table
   int number = 0;              ///< from 1: of an output among the outputs, else among the operands
   bool wide = false;           ///< moved by vectors; else element by element
   bool again = false;          ///< an earlier operand reads this array; its bytes are counted there
   bool tiled = false;          ///< a view moved by tiles through shared memory
   bool by_pixels = false;      ///< a view with contiguous channels: a thread reads whole pixels
+  bool by_index = false;       ///< each element is where an index says
   int in_place_of = 0;         ///< the number of the output that is the same array; 0: none is
   unsigned element_bytes = 0;  ///< bytes of one element
   unsigned aligned_bytes = 0;  ///< the alignment that a vector access needs
@@ -201,8 +202,8 @@ kernel_plan plan_assignments(source_location where, A const&... a) {
   return make_kernel_plan(parts::types, all, launch, tiles);
 }
 
-template <class T, class E>
-kernel_plan plan_any(source_location where, assignment<T, E> const& a) {
+template <class A>
+kernel_plan plan_any(source_location where, A const& a) {
   return plan_assignments(where, a);
 }
 template <class T, int Rank, class E>

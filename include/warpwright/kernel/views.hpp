@@ -332,15 +332,6 @@ strided_output<T, Rank> out(view_input<T, Rank> const&) {
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-/// Evaluates an assignment to a strided array on the calling thread, over arrays in host memory.
-/// @throws std::invalid_argument  as run() does
-/// **Threads:** any. **Cost:** a plain loop in the order of the array's shape.
-template <class T, int Rank, class E>
-void evaluate_host(strided_assignment<T, Rank, E> const& a,
-                   source_location where = source_location::current()) {
-  detail::evaluate_on_host(where, a.size, a);
-}
-
 /// Evaluates an assignment to a strided array as one kernel, as run() of an assignment to a
 /// pointer. tie() takes both.
 /// @param a  `out(array) = expression`, copied at the call; without elements nothing is launched

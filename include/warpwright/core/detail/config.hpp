@@ -42,6 +42,11 @@
 #define WARPWRIGHT_INLINE inline
 #endif
 
+// 1: kernels check indices, see kernel/indices.hpp. Files of one program may differ in it.
+#ifndef WARPWRIGHT_CHECK_INDICES
+#define WARPWRIGHT_CHECK_INDICES WARPWRIGHT_HOST_RUNTIME
+#endif
+
 #define WARPWRIGHT_JOIN_(a, b) a##b
 #define WARPWRIGHT_JOIN(a, b) WARPWRIGHT_JOIN_(a, b)
 

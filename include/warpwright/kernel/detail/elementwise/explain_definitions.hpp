@@ -110,6 +110,7 @@ class plan_text {
       return text{"by tiles through shared memory: its neighbours are "} + a.step +
              " elements apart, and its contiguous dimension is another one";
     }
+    if (a.by_index) return "element by element, each where its index says";
     if (a.by_pixels) return "by whole pixels, whose channels are contiguous";
     return text{"element by element: "} + obstacle(a);
   }
@@ -211,7 +212,8 @@ struct plan_builder {
         }
         for (int j = 0; j < plan.count_ && k != output; ++j) {
           array_plan const& b = plan.arrays_[j];
-          bool const contains = b.address == a.address && b.bytes >= a.bytes;
+          bool const contains =
+              b.address == a.address && b.bytes >= a.bytes && all[k].kind != access_pattern::table;
           a.again = a.again || (contains && !plan_text::is_output(b));
         }
         if (!a.again) (k == output ? plan.written_ : plan.read_) += a.bytes;
@@ -254,6 +256,9 @@ struct plan_builder {
     a.aligned_bytes = o.aligned_bytes;
     a.address = o.address;
     a.bytes = view ? o.touched : span_bytes(o, plan.elements_);
+    if (o.kind == access_pattern::table) a.bytes = plan.elements_ * o.element_bytes;
+    a.by_index = o.kind == access_pattern::table && o.cols == 0;
+    a.wide = a.wide && !a.by_index;
     if (view) {
       a.step = o.step;
       a.run = o.run;
@@ -261,8 +266,8 @@ struct plan_builder {
     return a;
   }
   void add_loads(operand const& o) {
-    bool const repeats =
-        o.kind == access_pattern::view ? o.step == 0 : o.kind != access_pattern::elements;
+    bool const streams = o.kind == access_pattern::elements || o.kind == access_pattern::table;
+    bool const repeats = o.kind == access_pattern::view ? o.step == 0 : !streams;
     if (repeats || plan.tiles_.blocks != 0) return;
     bool const vectors = plan.launch_.partition.vectors != 0;
     int const elements = vectors ? plan.vector_elements_ * plan.vectors_per_thread_ : 1;

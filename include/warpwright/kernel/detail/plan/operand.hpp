@@ -23,6 +23,7 @@ enum class access_pattern : unsigned char {
   single,    // one for all
   offset,    // one for all: the offset of a random sequence
   view,      // that which the strides of a view lead to
+  table,     // that which an index in memory leads to
   absent,    // none: the operand has no array
   no_output  // none: stands for the output of a reduction
 };
@@ -35,6 +36,8 @@ struct array_operand {
   unsigned natural_bytes = 0;  ///< alignment of one element
   std::uint64_t address = 0;
   std::uint64_t count = 0;  ///< elements; for row and column the length of a row
+  std::uint64_t table = 0;  ///< elements of a table, of which an output's count are written
+  std::uint64_t cols = 0;   ///< of a table whose rows have indices: their length
 };
 
 /// One array, or a view. In a list of operands each output comes first, and its arrays follow in
@@ -92,6 +95,9 @@ constexpr bool is_wide(operand const& o, unsigned head, unsigned vector) {
       if (vector == 1) return true;
       if (head != 0 || o.vector_bytes == 0 || rest_of(o.run, vector) != 0) return false;
       return o.step == 0 || o.vector_bytes % o.aligned_bytes == 0;
+    case access_pattern::table:
+      if (o.cols == 0) return true;
+      return head == 0 && rest_of(o.cols, vector) == 0 && rest_of(o.address, o.aligned_bytes) == 0;
     case access_pattern::single:
     case access_pattern::offset:
     case access_pattern::absent:
@@ -125,6 +131,8 @@ constexpr std::uint64_t span_bytes(operand const& o, std::uint64_t n) {
       return 0;
     case access_pattern::view:
       return o.span;
+    case access_pattern::table:
+      return o.table * o.element_bytes;
     case access_pattern::elements:
     case access_pattern::row:
     case access_pattern::offset:
@@ -136,7 +144,7 @@ constexpr std::uint64_t span_bytes(operand const& o, std::uint64_t n) {
 
 /// Whether element i of both lies at the same place, for every i, and is as large.
 constexpr bool in_place(operand const& a, operand const& b) {
-  bool const arrays = a.kind == access_pattern::elements && b.kind != access_pattern::view;
+  bool const arrays = a.kind == access_pattern::elements && b.kind == access_pattern::elements;
   bool const views =
       a.kind == access_pattern::view && b.kind == access_pattern::view && a.axes == b.axes;
   if (a.address != b.address || a.element_bytes != b.element_bytes) return false;

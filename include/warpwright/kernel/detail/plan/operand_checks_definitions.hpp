@@ -19,7 +19,8 @@ constexpr void list_operands(operand_list& list, operand const* operands, int co
 }
 
 WARPWRIGHT_INLINE char const* kind_name(operand const& o) {
-  char const* const names[] = {"in", "row", "col", "device_scalar", "philox offset", "view"};
+  char const* const names[] = {"in",   "row",  "col", "device_scalar", "philox offset",
+                               "view", "table"};
   return o.shaped ? "view" : names[static_cast<unsigned char>(o.kind)];
 }
 
@@ -53,7 +54,7 @@ WARPWRIGHT_INLINE char const* in_place_remedy(operand const& o, operand const& o
   if (out.kind == access_pattern::view && (o.shaped || o.kind == access_pattern::elements)) {
     return ", or exactly in place: view() and out() of the same strided array";
   }
-  if (o.kind != access_pattern::elements) return "";
+  if (o.kind != access_pattern::elements || out.kind == access_pattern::table) return "";
   return o.shaped ? ", or exactly in place: in() with the output's own pointer"
                   : ", or exactly in place: in() and out() with the same pointer and element size";
 }

@@ -103,6 +103,7 @@ WARPWRIGHT_NOINLINE constexpr launch_plan make_plan(operand const* operands, int
       if ((wide >> static_cast<unsigned>(k) & 1U) == 0) continue;
       // What repeats comes from a cache: it decides only between heads that are otherwise equal.
       bool const streams = operands[k].kind == access_pattern::elements ||
+                           operands[k].kind == access_pattern::table ||
                            (operands[k].kind == access_pattern::view && operands[k].step != 0);
       bytes += operands[k].element_bytes * (streams ? 256U : 1U);
     }

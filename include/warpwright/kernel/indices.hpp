@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operands and outputs by index: an expression of integers, each of which leads to an element of an
+// array, or `col(pointer, cols)`, each of which leads to a row of `cols` elements.
+//
+//   // An embedding of tokens, its gradient, and keys that are appended at a position in memory.
+//   ew::run(s, ew::out(y, n) = ew::row_at(ew::in(table, v * cols), ew::col(tokens, cols)));
+//   ew::run(s, ew::out_at(dtable, v * cols, n, ew::col(tokens, cols)) += ew::in(dy, n));
+//   ew::run(s, ew::out_at(cache, length * cols, cols, ew::col(position, cols)) = ew::in(k, cols));
+//
+// An index out of range is undefined behaviour on a GPU. With WARPWRIGHT_CHECK_INDICES=1, the
+// default of the host runtime, the kernel prints it and traps: the next calls return
+// cudaErrorLaunchFailure. evaluate_host() and its like then throw std::out_of_range.
+#pragma once
+
+#include <warpwright/kernel/detail/indices/indexed_nodes.hpp>
+#include <warpwright/kernel/evaluate.hpp>
+
+WARPWRIGHT_BEGIN
+
+namespace ew {
+
+/// Elements of a table by index, `table[index(i)]`, in any expression.
+/// @param table  `in(pointer, count)`, of any element type; does not overlap an output
+/// @param index  an expression of integers, without view() in it
+/// **Cost:** one load an element, behind that of its index.
+template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
+[[nodiscard]] auto gather(input<T> const& table, K const& index) {
+  static_assert(!detail::holds_view<detail::expression_t<K>>,
+                "warpwright::ew::gather: the index reads a view; write it to an array by run(), "
+                "and pass in() of that");
+  auto array = detail::indexed_by<false, Checked>(index, table.size, source_location::current());
+  return indexed_input<T, decltype(array), detail::expression_t<K>>{
+      {table.data}, array, detail::as_expression(index)};
+}
+
+/// Rows of a table by index, an embedding: element (r, c) is `table[index[r] * cols + c]`. One row
+/// is a part of an array at a position in memory.
+/// @param table  `in(pointer, table_rows * cols)`, as that of gather()
+/// @param index  `col(pointer, cols)`: an integer for each row of the output
+/// @throws std::invalid_argument  for a table of no whole number of rows
+/// **Cost:** loads of 16 bytes where the table and its rows are multiples of them, else of an
+/// element; before each one of an index, mostly from a cache.
+template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
+[[nodiscard]] auto row_at(input<T> const& table, column_input<K> const& index,
+                          source_location where = source_location::current()) {
+  auto array = detail::indexed_by<true, Checked>(index, table.size, where);
+  return indexed_input<T, decltype(array), column_input<K>>{{table.data}, array, index};
+}
+
+/// What out_at() returns: assign an expression to it, or add one.
+template <class T, class Array, class K>
+struct indexed_output {
+  detail::indexed_destination<T, Array> to;
+  K const index;  // const: one output is not assigned to another
+
+  /// Writes every element of the expression.
+  template <class X>
+  [[nodiscard]] auto operator=(X const& x) const {
+    return update<false>(x);
+  }
+  /// Adds every element of the expression, by atomic operations: with row_at()'s index its
+  /// gradient. Where several go to one element, their order and so the rounding differ from run to
+  /// run; a float smaller than 2^-126 is added as 0.
+  /// @pre elements are float, double, __half, __nv_bfloat16 or integers of 4 or 8 bytes, which wrap
+  /// **Cost:** rows that row_at() loads by vectors are added so from compute capability 9.0, of
+  /// float and 16-bit numbers, these before in pairs; else an atomic addition an element, of a
+  /// 16-bit one a loop of compare-and-swap. Those to one element take turns.
+  template <class X>
+  [[nodiscard]] auto operator+=(X const& x) const {
+    return update<true>(x);
+  }
+  template <bool Add, class X>
+  auto update(X const& x) const {
+    return indexed_assignment<T, Array, Add, detail::expression_t<X>, K>{
+        to, to.n, detail::make_call<detail::unconverted>(detail::beside_index{}, x, index)};
+  }
+};
+
+/// Elements or rows of an array to write by index, `data[index(i)] = x(i)` or
+/// `data[index[r] * cols + c] = x(r * cols + c)`, or to add to with +=: in run(), evaluate_host()
+/// and tie(). A graph's replay reads the indices anew.
+/// @pre indices are within the array and, but for +=, distinct; it overlaps no other array
+/// @param data   `count` elements; of rows a whole number
+/// @param n      elements to write; 0 makes the evaluation a no-op
+/// @param index  an expression of integers, or `col(pointer, cols)`
+/// @throws std::invalid_argument  for an array of no whole number of rows
+/// **Cost:** rows are stored by vectors where row_at() would load them so.
+template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
+[[nodiscard]] auto out_at(T* data, std::size_t count, std::size_t n, K const& index,
+                          source_location where = source_location::current()) {
+  static_assert(!std::is_const<T>::value && detail::is_element<T>(),
+                "warpwright::ew::out_at: the elements must be writable, trivially copyable");
+  auto array = detail::indexed_by<detail::is_column<K>, Checked>(index, count, where);
+  return indexed_output<T, decltype(array), detail::expression_t<K>>{
+      {reinterpret_cast<detail::bits_of<T>*>(data), array, n}, detail::as_expression(index)};
+}
+
+/// What scatter_add() returns.
+template <class Output>
+struct scatter_output {
+  Output const at;
+  /// As out_at() += x.
+  template <class X>
+  [[nodiscard]] auto operator=(X const& x) const {
+    return at += x;
+  }
+};
+/// Elements or rows to add to: `scatter_add(…) = x` is `out_at(…) += x`, by atomic operations, or
+/// in the order of the rows by run_in_order().
+template <class T, class K>
+[[nodiscard]] auto scatter_add(T* data, std::size_t count, std::size_t n, K const& index,
+                               source_location where = source_location::current()) {
+  auto const at = out_at(data, count, n, index, where);
+  return scatter_output<std::decay_t<decltype(at)>>{at};
+}
+
+inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
+
+/// Evaluates `out_at(…) += x` of rows in the order of the rows, without atomic operations: the same
+/// bits in every run, of numbers of any type. Else as run().
+/// **Cost:** up to 256 blocks, each of which reads all indices and adds, one after the other, the
+/// rows that go to its share of the table: few rows of it, or mostly equal indices, keep few busy.
+template <class T, class Array, class E, class K>
+void run_in_order(stream_ref stream,
+                  indexed_assignment<T, Array, true, E, column_input<K>> const& a,
+                  source_location where = source_location::current()) {
+  column_input<K> const& index = detail::at<1>(a.expression.arguments);
+  auto const sum = indexed_input<T, Array, column_input<K>>{{a.data.data}, a.data.array, index} +
+                   detail::at<0>(a.expression.arguments);
+  auto stored = indexed_output<T, Array, column_input<K>>{a.data, index} = sum;
+  using given = detail::fused<std::decay_t<decltype(a)>>;
+  using kernel = detail::in_order_kernel<decltype(stored), column_input<K>>;
+  detail::operand all[kernel::all::operands];
+  given::list(static_cast<detail::operand*>(all), a);
+  detail::check_operands(all, given::operands, where);
+  if (a.size == 0) return;
+  kernel::all::list(static_cast<detail::operand*>(all), stored);
+  auto const wide = detail::wide_operands(all, kernel::all::operands, 0, kernel::all::vector);
+  unsigned blocks = 1;
+  while (blocks < a.data.array.limit && blocks < 256) blocks *= 2;
+  kernel const k{{}, typename kernel::all{stored}, index, a.size / a.data.array.cols, wide};
+  warpwright::detail::on_stream{stream, where}(blocks, 256, k, "warpwright::ew::run_in_order");
+}
+
+}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
+}  // namespace ew
+
+WARPWRIGHT_END
