@@ -67,7 +67,7 @@ auto const softmax = [](auto const& x) { return ew::softmax(x); };
 auto const layer_norm = [](auto const& x) { return ew::layer_norm(x, 1e-5); };
 
 TEST_CASE("causal rows are as long as their query's number") {
-  for (std::size_t const cols : {1U, 7U, 64U, 100U, 1024U, 1030U}) {
+  for (std::size_t const cols : {1U, 4U, 7U, 8U, 64U, 100U, 1024U, 1030U}) {
     std::size_t const queries = cols, rows = 2 * queries;
     if (rows * cols > 300000) continue;
     std::vector<std::uint32_t> lengths;

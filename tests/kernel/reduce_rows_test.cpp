@@ -4,8 +4,10 @@
 // reduce_rows(): every row by itself, for all lengths, types and alignments.
 #include <warpwright/kernel/reduce_matrix.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -190,6 +192,39 @@ TEST_CASE("rows that do not fit are refused") {
   s.synchronize();
 }
 
+// The blocks of a cluster share a row; the host adds in their order.
+TEST_CASE("few long rows are reduced as on the host, bit for bit") {
+  ww::stream s;
+  for (std::size_t const cols : {16384U, 20001U, 131072U}) {
+    for (std::size_t const rows : {1U, 5U}) {
+      CAPTURE(cols, rows);
+      kernel_test::random_numbers random{cols};
+      std::vector<float> x(rows * cols);
+      for (float& v : x) v = static_cast<float>(random.below(2000)) / 7.0F - 100.0F;
+      device_array<float> const there{x};
+      device_array<float> const sums{rows};
+      device_array<std::uint32_t> const places{rows};
+      s.synchronize();
+      ew::reduce_rows(s, {rows, cols},
+                      ew::to(sums.data()) = ew::sum(ew::in(there.data(), x.size())),
+                      ew::to(places.data()) = ew::argmax(ew::in(there.data(), x.size())));
+      std::vector<float> on_host(rows);
+      std::vector<std::uint32_t> place(rows);
+      ew::reduce_rows_host({rows, cols},
+                           ew::to(on_host.data()) = ew::sum(ew::in(x.data(), x.size())),
+                           ew::to(place.data()) = ew::argmax(ew::in(x.data(), x.size())));
+      CHECK(sums.fetch(s) == on_host);
+      CHECK(places.fetch(s) == place);
+      for (std::size_t r = 0; r < rows; ++r) {
+        auto const first = x.begin() + static_cast<std::ptrdiff_t>(r * cols);
+        auto const last = first + static_cast<std::ptrdiff_t>(cols);
+        CHECK(place[r] == static_cast<std::uint32_t>(std::max_element(first, last) - first));
+        CHECK(on_host[r] == Approx(std::accumulate(first, last, 0.0)).epsilon(1e-5));
+      }
+    }
+  }
+}
+
 TEST_CASE("rows of more than 2^31 elements are refused") {
   ww::stream s;
   float const* const none = nullptr;
@@ -219,4 +254,9 @@ TEST_CASE("rows of odd lengths are read by vectors that lie alike in all of them
   all[1].address = 4100;
   CHECK(plan(12).span<4>(0).head == 3);
   CHECK(plan(0).rows == 3);
+  CHECK(plan(0).rows_per_block == 256);
+  all[1].address = 4096;
+  CHECK(plan(1024).threads == 32);  // twice as many vectors as a warp loads at a time
+  CHECK(plan(1028).threads == 96);
+  CHECK(plan(4096).threads == 128);
 }

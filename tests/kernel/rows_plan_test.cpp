@@ -270,6 +270,7 @@ TEST_CASE("a row() or col() of another row length is not on the fast path") {
       CAPTURE(cols);
       CHECK(plan.partition.wide == 7);
       CHECK(plan.partition.all_wide == (cols == 64));
+      CHECK(plan.partition.same_length == (cols == 64));
     }
   }
 }
