@@ -127,7 +127,8 @@ TEST_CASE("the length of a row selects parts of a warp, warps or blocks") {
     row_plan const plan = plan_of(100000, cols);
     CHECK(plan.strategy == strategy);
     CHECK(plan.partition.threads == threads);
-    CHECK(plan.threads == (strategy == row_strategy::warp ? 256U : threads));
+    unsigned const of_many = threads == 64 ? 128 : threads;  // two rows a block
+    CHECK(plan.threads == (strategy == row_strategy::warp ? 256U : of_many));
     CHECK(plan.blocks == (100000 - 1) / (plan.threads / threads) + 1);
   };
   check(4, row_strategy::warp, 1);
@@ -139,6 +140,8 @@ TEST_CASE("the length of a row selects parts of a warp, warps or blocks") {
   check(512, row_strategy::warp, 32);
   check(516, row_strategy::block, 64);
   check(1024, row_strategy::block, 64);
+  CHECK(plan_of(1024, 1024).threads == 64);
+  CHECK(plan_of(1025, 1024).threads == 128);
   check(4096, row_strategy::block, 256);
   check(5000, row_strategy::block, 320);
   check(8192, row_strategy::block, 512);
@@ -174,6 +177,8 @@ TEST_CASE("a streamed row is cached as far as memory suffices, if that is at lea
   CHECK(cached(16384, 65535) == 7);
   CHECK(cached(8196, 8191) == 0);
   CHECK(cached(8196, 0) == 0);
+  CHECK(with_cached_vectors(plan_of(512, 20000), vector, 16, memory).copied);
+  CHECK_FALSE(with_cached_vectors(plan_of(511, 20000), vector, 16, memory).copied);
   CHECK(with_cached_vectors(plan_of(3, 20000), vector, 128, memory).cached == 0);
   CHECK(with_cached_vectors(plan_of(3, 14000), vector, 128, memory).cached == 0);
   CHECK(with_cached_vectors(plan_of(3, 12000), vector, 128, memory).cached == 3);
@@ -212,6 +217,8 @@ TEST_CASE("a cluster computes a row where rows are few, or too long for a block"
   CHECK(plan(4, 128000, 8).partition.threads == 4096);
   CHECK(plan(4, 128000, 8).threads == 512);
   CHECK(plan(4, 128000, 8).blocks == 32);
+  CHECK(plan(4, 64000, 8).partition.blocks == 8);  // the last block has some loads
+  CHECK(plan(4, 56000, 8).partition.blocks == 4);
   CHECK(plan(4, 20000, 8).partition.blocks == 2);  // or threads would have less than one load
   CHECK(plan(64, 128000, 8).partition.blocks == 4);
   CHECK(plan(256, 65536, 8).partition.blocks == 1);

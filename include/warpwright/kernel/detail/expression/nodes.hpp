@@ -173,6 +173,17 @@ struct row_input : detail::array_leaf<T> {
     } else if ((wide >> static_cast<unsigned>(First) & 1U) != 0) {
       r.load_wide(data + column);
     } else {
+      using bits = detail::bits_of<T>;
+      if constexpr (V >= 8 && (sizeof(bits) == 2 || sizeof(bits) == 4) &&
+                    alignof(bits) == sizeof(bits)) {
+        // Three wide loads for eight narrow ones, where all that they reach is the row's.
+        constexpr std::uint64_t granule = 16 / sizeof(bits);
+        auto const before =
+            reinterpret_cast<std::uintptr_t>(data + column) / sizeof(bits) % granule;
+        if (column >= before && column - before + V + granule <= cols.divisor()) {
+          return r.load_across(data + column);
+        }
+      }
       WARPWRIGHT_UNROLL
       for (int j = 0; j < V; ++j) {
         r.set(j, data[column]);

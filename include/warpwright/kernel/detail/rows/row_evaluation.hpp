@@ -74,7 +74,8 @@ struct register_rows_kernel : warpwright::detail::kernel_base<max_row_threads, P
     auto const statistics = reduce_rows_of_block(
         block, pass, [&](auto t) { return pass.partial_center(kept[t], part_of(t)); },
         [&](unsigned t, auto center) { return pass.partial_total(kept[t], part_of(t), center); },
-        [&](auto t) { return pass.width_of(partition, row[t]); }, thread_groups{partition.threads});
+        [&](auto t) { return pass.width_of(partition, row[t]); },
+        thread_groups{partition.threads, 1, (1U << 20U) >> partition.row_shift});
     block.for_each_thread([&](unsigned t) {
       pass.store_row(kept[t], statistics[t], part_of(t));
       if (part_of(t).t == 0 && row_index(t) < partition.rows) {

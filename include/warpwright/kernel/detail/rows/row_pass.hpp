@@ -20,10 +20,11 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// Words of neighbouring threads are neighbours: a warp's accesses have no bank conflicts.
 /// @tparam Loaded  what a vector of V elements is loaded as
 /// @tparam R       the type of a value
-template <class Loaded, class R, int V>
+/// @tparam Copied  whether a vector is what one array has in 16 bytes, which copy() puts there
+template <class Loaded, class R, int V, bool Copied>
 struct row_cache {
   // Values are cached if they take no more bytes than what was loaded: then they are computed once.
-  static constexpr bool of_values = V * sizeof(R) <= sizeof(Loaded);
+  static constexpr bool of_values = !Copied && V * sizeof(R) <= sizeof(Loaded);
   using vector = std::conditional_t<of_values, row_values<R, V>, Loaded>;
   static constexpr unsigned bytes = static_cast<unsigned>(sizeof(vector));
   using word = std::conditional_t<
@@ -53,7 +54,58 @@ struct row_cache {
     for (unsigned j = 0; j < words; ++j) w[j] = memory[(k * words + j) * threads + thread];
     std::memcpy(static_cast<void*>(&destination), w, bytes);
   }
+  /// Begins to copy 16 bytes to the thread's k-th vector, where they are after wait(): more bytes
+  /// are on their way than a thread has registers for.
+  WARPWRIGHT_HOST_DEVICE void copy(unsigned k, void const* source) const {
+    word* const to = memory + k * threads + thread;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    auto const address = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address),
+                 "l"(__cvta_generic_to_global(source))
+                 : "memory");
+#else
+    std::memcpy(to, source, bytes);
+#endif
+  }
+  /// Begins another group of copies.
+  WARPWRIGHT_HOST_DEVICE static void commit() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+  }
+  /// Waits for all groups but the last `left`, or for some of these, too.
+  WARPWRIGHT_HOST_DEVICE static void wait(unsigned left) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    if (left >= 12) {
+      asm volatile("cp.async.wait_group 12;" ::: "memory");
+    } else if (left >= 8) {
+      asm volatile("cp.async.wait_group 8;" ::: "memory");
+    } else if (left >= 4) {
+      asm volatile("cp.async.wait_group 4;" ::: "memory");
+    } else {
+      asm volatile("cp.async.wait_group 0;" ::: "memory");
+    }
+#else
+    static_cast<void>(left);
+#endif
+  }
 };
+
+// Visits an expression: the address of element i of its in().
+struct input_address {
+  std::uint64_t i;
+  void const* found;
+  template <class T>
+  WARPWRIGHT_HOST_DEVICE void operator()(input<T> const& leaf) {
+    found = leaf.data + i;
+  }
+  template <class Leaf>
+  WARPWRIGHT_HOST_DEVICE void operator()(Leaf const&) {}
+};
+template <class Leaf>
+struct is_input : std::false_type {};
+template <class T>
+struct is_input<input<T>> : std::true_type {};
 
 // An output of rows * cols elements.
 template <class T, class E>
@@ -210,14 +262,22 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
       batch_of(largest(static_cast<int>(sizeof(loaded)),
                        (E::loaded_bytes + ... + Output::loaded_bytes) * vector),
                max_vectors_in_flight, streamed_row_bytes_in_flight);
+  // Arrays that repeat come from the L2 cache, some of whose loads are to be in flight.
+  static constexpr bool has_repeated =
+      output_bytes > vector* static_cast<int>(sizeof(real)) && vector * sizeof(real) <= 16;
   static constexpr int half_of_vectors = vectors > 1 ? vectors / 2 : 1;
+  static constexpr int streamed_store = has_repeated ? batch_of(output_bytes, 4) : half_of_vectors;
   static constexpr int streamed_batch =
-      half_of_vectors < streamed_vectors ? half_of_vectors : streamed_vectors;
+      streamed_store < streamed_vectors ? streamed_store : streamed_vectors;
   // With doubles, fewer threads an SM than the compiler would choose: it spilled for more.
   static constexpr unsigned min_blocks = sizeof(real) == 8 ? 1 : 0;
   static constexpr unsigned streamed_threads =
       sizeof(real) == 8 ? max_row_threads : max_streamed_row_threads;
-  using cache = row_cache<loaded, real, vector>;
+  // A row of one array, 16 bytes at a time, is copied to the cache without registers: 5 to 9 %
+  // faster on an H100.
+  static constexpr bool is_copied =
+      E::operands == 1 && sizeof(loaded) == 16 && any_of_leaves<is_input, leaves_of<E>>;
+  using cache = row_cache<loaded, real, vector, is_copied>;
 
   // What a thread keeps of a row: vectors, and one element in no vector.
   using values = row_values<real, vector>;
@@ -292,7 +352,15 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
     load_edge(edge, p);
     unsigned const iteration = streamed_vectors * p.partition.threads;
     unsigned k = 0;
-    for (unsigned first = p.t; first < p.row.vectors; first += iteration, k += streamed_vectors) {
+    unsigned first = p.t;
+    if constexpr (is_copied) {
+      if (p.partition.copied) {
+        accumulate_copied(all, p, c);
+        k = p.partition.cached;
+        first += k * p.partition.threads;
+      }
+    }
+    for (; first < p.row.vectors; first += iteration, k += streamed_vectors) {
       vector_loads<streamed_vectors> r;
       load_input(r.of, p, first);
       p.template for_each_vector<streamed_vectors>(first, [&](unsigned u, unsigned v) {
@@ -332,15 +400,8 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
     unsigned k = 0;
     for (unsigned v = p.t; v < cached_row.vectors;
          v += streamed_batch * p.partition.threads, k += streamed_batch) {
-      store_batch(s, from_cache, v, [&](values& x, unsigned u, std::uint64_t i) {
-        typename cache::vector kept;
-        c.get(k + u, kept);
-        if constexpr (cache::of_values) {
-          x = kept;
-        } else {
-          evaluate<vector>(x, kept, i);
-        }
-      });
+      store_batch(s, from_cache, v,
+                  [&](values& x, unsigned u, std::uint64_t i) { fetch(x, c, k + u, i); });
     }
   }
 
@@ -376,6 +437,41 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
           convert<real>(expression.template value<void, V>(r, j, i + static_cast<unsigned>(j)));
     }
   }
+  // The values of a cached vector.
+  WARPWRIGHT_HOST_DEVICE void fetch(values& x, cache const& c, unsigned k, std::uint64_t i) const {
+    typename cache::vector kept;
+    c.get(k, kept);
+    if constexpr (cache::of_values) {
+      x = kept;
+    } else {
+      evaluate<vector>(x, kept, i);
+    }
+  }
+  // Copies what is cached, and accumulates it in the order in which it arrives.
+  WARPWRIGHT_HOST_DEVICE void accumulate_copied(accumulator& all, part const& p,
+                                                cache const& c) const {
+    unsigned const cached = p.partition.cached;
+    for (unsigned k = 0, v = p.t; k < cached; ++k, v += p.partition.threads) {
+      if (v < p.row.vectors) {
+        input_address at{p.index(v), nullptr};
+        traversal<E>::visit(expression, at);
+        c.copy(k, at.found);
+      }
+      c.commit();
+    }
+    unsigned v = p.t;
+    for (unsigned k = 0; k < cached; k += streamed_vectors) {
+      unsigned const end = k + streamed_vectors;
+      c.wait(end < cached ? cached - end : 0);
+      p.template for_each_vector<streamed_vectors>(v, [&](unsigned u, unsigned at_u) {
+        if (k + u >= cached) return;
+        values x;
+        fetch(x, c, k + u, p.index(at_u));
+        all.accumulate(x.of);
+      });
+      v += streamed_vectors * p.partition.threads;
+    }
+  }
   WARPWRIGHT_HOST_DEVICE void load_edge(edge_value& edge, part const& p) const {
     if (!p.has_edge()) return;
     typename E::template registers<1> r;
@@ -404,19 +500,19 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   }
 
   // Computes and stores the outputs of the vectors v, v + threads, ….
-  template <int N>
+  template <int N, int Batch = batch<N>>
   WARPWRIGHT_HOST_DEVICE void store_vectors(c_array<values, N> const& x,
                                             row_statistics<real> const& s, part const& p,
                                             unsigned v) const {
     WARPWRIGHT_UNROLL
-    for (unsigned k = 0; k < N; k += batch<N>) {
+    for (unsigned k = 0; k < N; k += Batch) {
       unsigned const first = v + k * p.partition.threads;
-      c_array<registers<vector>, batch<N>> r WARPWRIGHT_ZERO_ON_HOST;
+      c_array<registers<vector>, Batch> r WARPWRIGHT_ZERO_ON_HOST;
       p.template load_vectors<matrix_index>(
           r, first, [&](registers<vector>& to, auto const& i, std::uint64_t wide) {
             load_others<vector>(to, i, wide);
           });
-      p.template for_each_vector<batch<N>>(first, [&](unsigned u, unsigned at_u) {
+      p.template for_each_vector<Batch>(first, [&](unsigned u, unsigned at_u) {
         store<vector>(r[u], x[k + u], s, p.index(at_u), p.partition.wide);
       });
     }
@@ -437,7 +533,7 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
       fetch(x[u], u, p.index(v));
       transform(x[u], s.center);
     });
-    store_vectors(x, s, p, first);
+    store_vectors<streamed_batch, streamed_batch>(x, s, p, first);
   }
   template <int V>
   WARPWRIGHT_HOST_DEVICE void store(registers<V>& r, row_values<real, V> const& x,
