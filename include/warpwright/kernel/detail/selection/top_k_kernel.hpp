@@ -14,19 +14,22 @@ WARPWRIGHT_BEGIN
 
 namespace ew::detail {
 
-inline constexpr unsigned max_top_k = 1024;  // and threads a block: 64 registers each
-inline constexpr int top_k_elements = 8;     // of a thread and iteration, of 4 bytes each
-inline constexpr unsigned top_k_kept = 2;    // keys in shared memory for each thread of a block
-inline constexpr unsigned top_k_sms = 132;   // of an H100, which few rows are to occupy
+inline constexpr unsigned max_top_k = 1024;    // and threads a block: 64 registers each
+inline constexpr int top_k_elements = 8;       // of a thread and iteration
+inline constexpr int top_k_kept = 2;           // keys in shared memory for each thread of a block
+inline constexpr unsigned most_unsorted = 64;  // keys beside k, each to be compared with all
+inline constexpr unsigned top_k_sms = 132;     // of an H100, which few rows are to occupy
 
-// Keys that may reach a bound: few to sort, but enough to spare the search its last steps.
+// Keys that may reach a bound: few, but enough to spare the search its last steps.
 WARPWRIGHT_HOST_DEVICE constexpr unsigned most_above_bound(unsigned k) { return k + k / 8 + 4; }
 
 constexpr unsigned top_k_threads(std::uint64_t elements, unsigned k, unsigned per_thread) {
-  std::uint64_t const for_kept = quotient_up(most_above_bound(k), top_k_kept);
-  std::uint64_t const least = divide_up(elements, per_thread);
-  unsigned const threads = power_of_two_from(least < max_top_k ? least : max_top_k);
-  return power_of_two_from(for_kept > threads ? for_kept : threads < warp_size ? 32 : threads);
+  unsigned threads = warp_size;
+  while (threads < max_top_k &&
+         (threads * per_thread < elements || threads * top_k_kept < most_above_bound(k))) {
+    threads *= 2;
+  }
+  return threads;
 }
 constexpr unsigned top_k_blocks(matrix_shape const& shape) {
   std::uint64_t const most = shape.rows == 0 ? 1 : top_k_sms / shape.rows;
@@ -62,145 +65,131 @@ WARPWRIGHT_HOST_DEVICE V value_of_key(std::uint64_t key) {
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-// The sum of what threads count, below 2^Bits each; a barrier.
-template <int Bits, class Block, class Count>
-WARPWRIGHT_HOST_DEVICE unsigned sum_of_threads(Block& block, Count const& count) {
-  unsigned sum = 0;
-#if defined(__CUDA_ARCH__)
-  static_cast<void>(block);
-  unsigned const mine = count(threadIdx.x);
-  WARPWRIGHT_UNROLL
-  for (int bit = 0; bit < Bits; ++bit) {
-    sum += static_cast<unsigned>(__syncthreads_count(static_cast<int>(mine >> bit & 1U))) << bit;
-  }
-#else
-  block.for_each_thread([&](unsigned t) { sum += count(t); });
-#endif
-  return sum;
-}
-
 // V: the type of the elements' values, of which X are, or keys.
 template <class X, class V, class T, class I>
 struct top_k_kernel : warpwright::detail::kernel_base<max_top_k> {
-  static constexpr int vector = vector_elements((holds_view<X> ? 2 : 1) * X::widest_bytes);
-  static constexpr int vectors =
-      batch_of(vector * X::loaded_bytes, vector < top_k_elements ? top_k_elements / vector : 1, 32);
-  static constexpr unsigned read = vector * vectors;  // keys of a thread, before those it kept
+  static constexpr int read = X::loaded_bytes < 8 ? top_k_elements : top_k_elements / 2;
+  static constexpr int all = read + top_k_kept;
+  using pass = reduction_pass<false, reduction_assignment<V, counting<is_true>, X>>;
+  static constexpr int vector = pass::vector < read ? pass::vector : read;
   static constexpr std::size_t host_dynamic_bytes = sizeof(std::uint64_t) * top_k_kept * max_top_k;
-  using registers = c_array<typename X::template registers<vector>, vectors>;
-  using keys = c_array<std::uint64_t, static_cast<int>(read + top_k_kept)>;
-  using part = row_share<vector>;
-  struct shared {
-    unsigned added[3];  // by calls of add(), in turn
-  };
+  using keys = c_array<std::uint64_t, all>;  // of a thread: those read, those kept
+  using shared = c_array<unsigned, 3>;       // what calls of add() added, in turn
 
   X expression;
-  row_partition partition;
+  std::uint64_t cols;
+  bool wide;  // loads are of vectors
   unsigned k;
+  unsigned blocks;       // of a row
   std::uint64_t* found;  // null: results go to values and indices
   bits_of<T>* values;
   I* indices;
 
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
-    auto* const kept = reinterpret_cast<std::uint64_t*>(block.dynamic_shared());
-    unsigned const threads = block.threads();
-    unsigned const first = block.index() % partition.blocks * threads;
-    auto const row = partition.template span<vector>(block.index() / partition.blocks);
-    unsigned const step = vectors * partition.threads;
-    unsigned held = first == 0 ? row.edge : 0;  // at most 30
-    auto next = block.template per_thread<registers>();
-    auto own = block.template per_thread<keys>();
-    block.for_each_thread([&](unsigned t) {
-      if (t == 0) block.shared().added[0] = 0;
-      load(next[t], {partition, row, first + t}, 0);
-      if (t < held) kept[t] = edge_key({partition, row, t});
-    });
-    block.synchronize();
-    std::uint64_t bound = 1;
-    unsigned calls = 0;
-    WARPWRIGHT_NO_UNROLL
-    for (unsigned begin = 0; begin < row.vectors; begin += step) {
-      block.for_each_thread([&](unsigned t) {
-        part const mine{partition, row, first + t};
-        get(own[t], next[t], mine, begin);
-        load(next[t], mine, begin + step);
-      });
-      if (begin == 0 && k <= threads) {  // k threads have such a key each
-        bound = bound_of<1>(
-            block, [&](unsigned t, std::uint64_t b) { return count<read>(own[t], b) != 0; });
-      }
-      unsigned const added = add<read>(block, own, bound, held, calls++);
-      held += added;
-      if (held <= top_k_kept * threads) continue;
-      held -= added;  // what did not fit is void
-      block.for_each_thread([&](unsigned t) {
-        WARPWRIGHT_UNROLL
-        for (unsigned u = 0; u < top_k_kept; ++u) {
-          own[t][read + u] = t + u * threads < held ? kept[t + u * threads] : 0;
-        }
-      });
-      bound = bound_of<5>(
-          block, [&](unsigned t, std::uint64_t b) { return count<read + top_k_kept>(own[t], b); });
-      held = add<read + top_k_kept>(block, own, bound, 0, calls++);
-    }
+    unsigned const held = wide ? keep<vector>(block) : keep<1>(block);
     block.trigger_dependents();
-    sort(block, kept, held);
+    std::uint64_t const* const kept = kept_by(block);
     block.for_each_thread([&](unsigned t) {
-      for (unsigned i = t; i < k; i += threads) {
-        store(std::uint64_t{block.index()} * k + i, i < held ? kept[i] : 0);
+      for (unsigned n = t; n < held || n < k; n += block.threads()) {
+        std::uint64_t const key = n < held ? kept[n] : 0;  // 0 is behind all
+        unsigned place = n < held ? 0 : n - held;
+        for (unsigned other = 0; other < held; ++other) place += kept[other] > key ? 1U : 0U;
+        if (place < k) store(std::uint64_t{block.index()} * k + place, key);
       }
     });
   }
 
  private:
-  WARPWRIGHT_HOST_DEVICE void load(registers& r, part const& mine, unsigned begin) const {
-    mine.template load_vectors<read_once_index>(r, begin + mine.t,
-                                                [&](auto& to, auto const& i, std::uint64_t wide) {
-                                                  expression.template load<vector, 1>(to, i, wide);
-                                                });
+  template <class Block>
+  WARPWRIGHT_HOST_DEVICE static std::uint64_t* kept_by(Block& block) {
+    return reinterpret_cast<std::uint64_t*>(block.dynamic_shared());
   }
-  WARPWRIGHT_HOST_DEVICE void get(keys& own, registers const& r, part const& mine,
-                                  unsigned begin) const {
-    WARPWRIGHT_UNROLL
-    for (unsigned u = 0; u < read; ++u) {
-      unsigned const v = begin + mine.t + u / vector * partition.threads;
-      std::uint64_t const i = mine.index(v) + u % vector;
-      own[u] = v < mine.row.vectors ? top_k_key(expression.template value<void, vector>(
-                                                    r[u / vector], static_cast<int>(u % vector), i),
-                                                i - mine.row.begin)
-                                    : 0;
+  // Reads the block's part of a row, vectors of L elements, and returns how many keys it kept.
+  template <int L, class Block>
+  WARPWRIGHT_HOST_DEVICE unsigned keep(Block& block) const {
+    constexpr unsigned vectors = read / L;
+    unsigned const room = top_k_kept * block.threads(), threads = blocks * block.threads();
+    unsigned const first = block.index() % blocks * block.threads();
+    auto const count = static_cast<unsigned>(cols / L);
+    std::uint64_t const row = block.index() / blocks * cols;
+    auto next = block.template per_thread<c_array<typename X::template registers<L>, vectors>>();
+    auto own = block.template per_thread<keys>();
+    auto const load = [&](unsigned t, unsigned begin) {
+      WARPWRIGHT_UNROLL
+      for (unsigned u = 0; u < vectors; ++u) {
+        unsigned const v = begin + first + t + u * threads;
+        if (v < count) expression.template load<L, 1>(next[t][u], row + v * L, all_wide_bits);
+      }
+    };
+    block.for_each_thread([&](unsigned t) {
+      if (t == 0) block.shared()[0] = 0;
+      load(t, 0);
+    });
+    block.synchronize();
+    std::uint64_t bound = 1;
+    unsigned held = 0, calls = 0;
+    unsigned const step = vectors * threads;
+    WARPWRIGHT_NO_UNROLL
+    for (unsigned begin = 0; begin < count; begin += step) {
+      block.for_each_thread([&](unsigned t) {
+        WARPWRIGHT_UNROLL
+        for (unsigned u = 0; u < read; ++u) {
+          unsigned const v = begin + first + t + u / L * threads;
+          std::uint64_t const c = std::uint64_t{v} * L + u % L;
+          int const j = u % L;
+          own[t][u] =
+              v >= count
+                  ? 0
+                  : top_k_key(expression.template value<void, L>(next[t][u / L], j, row + c), c);
+        }
+        load(t, begin + step);
+      });
+      // k threads have such a key each.
+      if (begin == 0 && k <= block.threads()) bound = bound_of<true>(block, own);
+      unsigned const added = add<read>(block, own, bound, held, calls++);
+      held += added;
+      if (held <= room && (held <= k + most_unsorted || count - begin > step)) continue;
+      held -= added;  // what was added is void
+      block.for_each_thread([&](unsigned t) {
+        WARPWRIGHT_UNROLL
+        for (unsigned u = 0, i = t; u < top_k_kept; ++u, i += block.threads()) {
+          own[t][read + u] = i < held ? kept_by(block)[i] : 0;
+        }
+      });
+      bound = bound_of<false>(block, own);
+      held = add<all>(block, own, bound, 0, calls++);
     }
+    return held;
   }
-  WARPWRIGHT_HOST_DEVICE std::uint64_t edge_key(part const& mine) const {
-    typename X::template registers<1> r;
-    expression.template load<1, 1>(r, mine.edge_index(), all_wide_bits);
-    return top_k_key(expression.template value<void, 1>(r, 0, mine.edge_index()),
-                     mine.edge_index() - mine.row.begin);
-  }
-  WARPWRIGHT_HOST_DEVICE void store(std::uint64_t i, std::uint64_t key) const {
-    if (found != nullptr) {
-      found[i] = key;
-      return;
-    }
-    values[i] = element_traits<T>::encode(prepare_encode<T>(value_of_key<V>(key)));
-    if (indices != nullptr) indices[i] = static_cast<I>(~static_cast<std::uint32_t>(key));
-  }
-  template <unsigned N>
-  WARPWRIGHT_HOST_DEVICE static unsigned count(keys const& own, std::uint64_t bound) {
+  template <int N>
+  WARPWRIGHT_HOST_DEVICE static unsigned reaching(keys const& own, std::uint64_t bound) {
     unsigned n = 0;
     WARPWRIGHT_UNROLL
-    for (unsigned u = 0; u < N; ++u) n += own[u] >= bound ? 1U : 0U;
+    for (int u = 0; u < N; ++u) n += own[u] >= bound ? 1U : 0U;
     return n;
   }
   // A bound that k keys or more reach, and most_above_bound() at most; 1 where there are not k.
-  template <int Bits, class Block, class Count>
-  WARPWRIGHT_HOST_DEVICE std::uint64_t bound_of(Block& block, Count const& reach) const {
+  // OfThreads: the largest key read by each thread counts, not all.
+  template <bool OfThreads, class Block, class Own>
+  WARPWRIGHT_HOST_DEVICE std::uint64_t bound_of(Block& block, Own const& own) const {
     std::uint64_t bound = 0;
     WARPWRIGHT_NO_UNROLL
     for (std::uint64_t bit = std::uint64_t{1} << 63U; bit != 0; bit >>= 1U) {
-      unsigned const n =
-          sum_of_threads<Bits>(block, [&](unsigned t) { return reach(t, bound | bit); });
+      auto const count = [&](unsigned t) -> unsigned {
+        return OfThreads ? reaching<read>(own[t], bound | bit) != 0
+                         : reaching<all>(own[t], bound | bit);
+      };
+      unsigned n = 0;
+#if defined(__CUDA_ARCH__)
+      unsigned const mine = count(threadIdx.x);  // below 16
+      WARPWRIGHT_UNROLL
+      for (int b = 0; b < (OfThreads ? 1 : 4); ++b) {
+        n += static_cast<unsigned>(__syncthreads_count(static_cast<int>(mine >> b & 1U))) << b;
+      }
+#else
+      block.for_each_thread([&](unsigned t) { n += count(t); });
+#endif
       if (n >= k) bound |= bit;
       if (n >= k && n <= most_above_bound(k)) break;
     }
@@ -209,77 +198,62 @@ struct top_k_kernel : warpwright::detail::kernel_base<max_top_k> {
   // Keeps those of the first N keys of each thread that reach the bound behind `held` others, as
   // far as there is room; returns how many they are. Clears the next call's counter, which all
   // threads have read two calls before.
-  template <unsigned N, class Block, class Own>
-  WARPWRIGHT_HOST_DEVICE unsigned add(Block& block, Own& own, std::uint64_t bound, unsigned held,
-                                      unsigned call) const {
-    auto* const kept = reinterpret_cast<std::uint64_t*>(block.dynamic_shared());
-    unsigned* const added = block.shared().added;
+  template <int N, class Block, class Own>
+  WARPWRIGHT_HOST_DEVICE static unsigned add(Block& block, Own& own, std::uint64_t bound,
+                                             unsigned held, unsigned call) {
+    unsigned* const added = block.shared() + call % 3;
     block.for_each_thread([&](unsigned t) {
-      if (t == 0) added[(call + 1) % 3] = 0;
-      unsigned const n = count<N>(own[t], bound);
+      if (t == 0) block.shared()[(call + 1) % 3] = 0;
+      unsigned const n = reaching<N>(own[t], bound);
       if (n == 0) return;
 #if defined(__CUDA_ARCH__)
-      unsigned at = held + atomicAdd(added + call % 3, n);
+      unsigned at = held + atomicAdd(added, n);
 #else
-      unsigned at = held + added[call % 3];
-      added[call % 3] += n;
+      unsigned at = held + (*added += n) - n;
 #endif
       WARPWRIGHT_UNROLL
-      for (unsigned u = 0; u < N; ++u) {
+      for (int u = 0; u < N; ++u) {
         if (own[t][u] < bound) continue;
-        if (at < top_k_kept * block.threads()) kept[at] = own[t][u];
+        if (at < top_k_kept * block.threads()) kept_by(block)[at] = own[t][u];
         ++at;
       }
     });
     block.synchronize();
-    return added[call % 3];
+    return *added;
   }
-  // Descending, by a bitonic network. A warp has 64 neighbours, for which it needs no barrier.
-  template <class Block>
-  WARPWRIGHT_HOST_DEVICE static void sort(Block& block, std::uint64_t* kept, unsigned held) {
-    unsigned size = 1;
-    while (size < held) size *= 2;
-    block.for_each_thread([&](unsigned t) {
-      for (unsigned i = held + t; i < size; i += block.threads()) kept[i] = 0;
-    });
-    block.synchronize();
-    for (unsigned length = 2; length <= size; length *= 2) {
-      for (unsigned d = length / 2; d != 0; d /= 2) {
-        block.for_each_thread([&](unsigned t) {
-          unsigned const i = (t & ~(d - 1)) * 2 + (t & (d - 1));
-          if (i >= size || (kept[i] < kept[i + d]) != ((i & length) == 0)) return;
-          std::uint64_t const other = kept[i];
-          kept[i] = kept[i + d];
-          kept[i + d] = other;
-        });
-        if (d > warp_size || (d == 1 && length > warp_size)) block.synchronize();
-#if defined(__CUDA_ARCH__)
-        __syncwarp();
-#endif
-      }
+  WARPWRIGHT_HOST_DEVICE void store(std::uint64_t i, std::uint64_t key) const {
+    if (found != nullptr) {
+      found[i] = key;
+    } else {
+      values[i] = element_traits<T>::encode(prepare_encode<T>(value_of_key<V>(key)));
+      if (indices != nullptr) indices[i] = static_cast<I>(~static_cast<std::uint32_t>(key));
     }
-    block.synchronize();
   }
 };
 
-template <int Vector, class X>
-void describe_top_k(X const& x, std::uint64_t n, operand* next) {
-  next->kind = access_pattern::no_output;
-  next->aligned_bytes = next->natural_bytes = 1;
-  next++->count = n;
-  x.template describe<Vector>(next);
-}
+// Checks the operands and launches one kernel.
 template <class Where, class Kernel>
-void launch_top_k(Where const& execute, matrix_shape const& shape, unsigned blocks, Kernel kernel) {
-  constexpr int count = decltype(kernel.expression)::operands + 1;
-  operand operands[count];
-  describe_top_k<Kernel::vector>(kernel.expression, shape.rows * shape.cols, operands);
+void launch_top_k(Where const& execute, matrix_shape const& shape, Kernel kernel) {
+  using pass = typename Kernel::pass;
+  operand operands[pass::operands];
+  std::uint64_t const n = elements_in(shape), found = shape.rows * kernel.k;
+  pass::describe(make_call<unconverted>(gather_values{}, kernel.expression), n, operands,
+                 shape.where);
+  if (found == 0) return;
+  auto const range = [&](auto* p) {
+    return memory_range{reinterpret_cast<std::uintptr_t>(p), found * sizeof(*p),
+                        static_cast<unsigned>(alignof(std::decay_t<decltype(*p)>))};
+  };
+  memory_range const results[] = {range(kernel.values), range(kernel.indices)};
+  int const given = kernel.indices != nullptr ? 2 : 1;
+  check_result_ranges(results, given, nullptr, 0, shape.where);
+  check_results_disjoint(results, given, operands, pass::operands, n, shape.where);
+  kernel.cols = shape.cols;
+  kernel.wide = shape.cols % Kernel::vector == 0 &&
+                wide_operands(operands, pass::operands, 0, Kernel::vector) ==
+                    bits_of_operands(pass::operands);
   unsigned const threads = top_k_threads(shape.cols, kernel.k, Kernel::read);
-  row_partition& p = kernel.partition;
-  p = plan_rows(operands, count, shape.rows, shape.cols, Kernel::vector, 1).partition;
-  p.threads = threads * blocks;
-  p.blocks = blocks;
-  execute(shape.rows * blocks, threads, kernel, "warpwright::ew::top_k",
+  execute(shape.rows * kernel.blocks, threads, kernel, "warpwright::ew::top_k",
           threads * top_k_kept * sizeof(std::uint64_t));
 }
 
@@ -289,11 +263,9 @@ template <class Where, class Memory, class X, class T, class I>
 void find_top_k(Where const& execute, Memory const& with_memory, matrix_shape const& shape,
                 std::uint64_t k, X const& x, T* values, I* indices) {
   using V = value_t<X>;
-  static_assert(is_number<V> && sizeof(V) <= 4,
-                "warpwright::ew::top_k: the elements are no numbers, or computed in more than 32 "
-                "bits; cast<float>() or cast<int>() them");
-  static_assert(is_number<T> && std::is_integral<I>::value,
-                "warpwright::ew::top_k: values go to numbers, columns to integers");
+  static_assert(is_number<V> && sizeof(V) <= 4 && is_number<T> && std::is_integral<I>::value,
+                "warpwright::ew::top_k: elements are numbers that are computed in at most 32 bits "
+                "(cast<float>() others), values go to numbers and columns to integers");
   check_row_length(shape);
   if (k > max_top_k || k > shape.cols) {
     refuse("top_k()",
@@ -301,32 +273,19 @@ void find_top_k(Where const& execute, Memory const& with_memory, matrix_shape co
                " elements; k is at most 1,024, and no more than a row has",
            shape.where);
   }
-  using first = top_k_kernel<X, V, T, I>;
-  std::uint64_t const n = elements_in(shape);
-  operand operands[X::operands + 1];
-  describe_top_k<first::vector>(x, n, operands);
-  check_operands(operands, X::operands + 1, shape.where);
-  if (shape.rows == 0 || k == 0) return;
-  auto* const bits = reinterpret_cast<bits_of<T>*>(values);
-  memory_range const results[] = {
-      {reinterpret_cast<std::uintptr_t>(bits), shape.rows * k * sizeof(*bits), alignof(bits_of<T>)},
-      {reinterpret_cast<std::uintptr_t>(indices), shape.rows * k * sizeof(I), alignof(I)}};
-  int const given = indices != nullptr ? 2 : 1;
-  check_result_ranges(results, given, nullptr, 0, shape.where);
-  check_results_disjoint(results, given, operands, X::operands + 1, n, shape.where);
-
   auto const few = static_cast<unsigned>(k);
   unsigned const blocks = top_k_blocks(shape);
-  first kernel{{}, x, {}, few, nullptr, bits, indices};
-  if (blocks == 1) return launch_top_k(execute, shape, blocks, kernel);
+  auto* const bits = reinterpret_cast<bits_of<T>*>(values);
+  top_k_kernel<X, V, T, I> kernel{{}, x, 0, false, few, blocks, nullptr, bits, indices};
+  if (blocks == 1) return launch_top_k(execute, shape, kernel);
   std::uint64_t const found = shape.rows * blocks * k;
   with_memory(found * sizeof(std::uint64_t), [&](void* memory) {
-    using keys = input<std::uint64_t>;
     kernel.found = static_cast<std::uint64_t*>(memory);
-    launch_top_k(execute, shape, blocks, kernel);
-    launch_top_k(execute, {shape.rows, blocks * k, shape.where}, 1,
-                 top_k_kernel<keys, V, T, I>{
-                     {}, keys{{kernel.found}, found}, {}, few, nullptr, bits, indices});
+    launch_top_k(execute, shape, kernel);
+    input<std::uint64_t> const keys{{kernel.found}, found};
+    launch_top_k(execute, {shape.rows, blocks * k, shape.where},
+                 top_k_kernel<input<std::uint64_t>, V, T, I>{
+                     {}, keys, 0, false, few, 1, nullptr, bits, indices});
   });
 }
 
