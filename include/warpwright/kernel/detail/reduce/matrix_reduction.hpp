@@ -65,7 +65,8 @@ struct reduce_rows_kernel : warpwright::detail::kernel_base<reduce_threads> {
     block.leave_cluster(blocks);
     block.for_each_thread([&](unsigned t) {
       if (thread_in_row(t) == 0 && row_of(t) < partition.rows) {
-        pass.finish(state[t], cols, row_of(t));
+        row_lengths const& lengths = partition.lengths;
+        pass.finish(state[t], lengths.vary() ? lengths.of(row_of(t), cols) : cols, row_of(t));
       }
     });
     block.end_cluster(blocks);
@@ -74,7 +75,8 @@ struct reduce_rows_kernel : warpwright::detail::kernel_base<reduce_threads> {
 
 // Reduces each row, on a stream or on the calling thread.
 template <class Where, class... R>
-void reduce_each_row(Where const& execute, matrix_shape const& shape, R const&... r) {
+void reduce_each_row(Where const& execute, matrix_shape const& shape, row_lengths const& lengths,
+                     R const&... r) {
   elements const n = elements_of(shape);
   memory_range const results[] = {range_of(r, shape.rows)...};
   int const count = sizeof...(r);
@@ -92,7 +94,7 @@ void reduce_each_row(Where const& execute, matrix_shape const& shape, R const&..
             kernel::may_be_cluster ? execute.template cluster_limit<kernel>() : 1;
         row_plan const plan =
             plan_row_reductions(operands, pass_type::operands, shape.rows, shape.cols,
-                                pass_type::vector, pass_type::vectors, limit);
+                                pass_type::vector, pass_type::vectors, limit, lengths);
         execute(plan.blocks, plan.threads, kernel{pass, plan.partition, shape.cols},
                 "warpwright::ew::reduce_rows", 0, plan.partition.blocks);
       },
