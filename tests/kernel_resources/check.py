@@ -32,6 +32,13 @@ ALLOWED = (
     (r"\bmeasure_kernel\b", 32, "cosf of the schedule, as above; at most of pi: the branch is not taken"),
 )
 
+# Most registers of a thread: a regular expression for the demangled name, how many, and why. The first that fits counts.
+MOST_REGISTERS = (
+    (r"\btop_k_kernel<", 64, "blocks of 1,024 threads"),
+    (r"\breduce_rows_kernel<", 128, "two blocks of 256 threads on an SM"),
+    (r"", 255, "what a thread can have"),
+)
+
 COMPILING = re.compile(r"ptxas info\s*: Compiling entry function '(\S+)' for '(\w+)'")
 STACK = re.compile(r"\s*(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 REGISTERS = re.compile(r"ptxas info\s*: Used (\d+) registers")
@@ -45,6 +52,9 @@ class Kernel:
     def allowed(self):
         return self.stack == 0 or self.stores == 0 and any(
             self.stack <= most and re.search(pattern, self.name) for pattern, most, _ in ALLOWED)
+
+    def most_registers(self):
+        return next(most for pattern, most, _ in MOST_REGISTERS if re.search(pattern, self.name))
 
     def ours(self):
         """Whether it is a kernel of namespace warpwright, not one that is only given a type of it."""
