@@ -34,7 +34,7 @@ inline constexpr int reduce_bytes_per_thread = 64;
 inline constexpr std::size_t pairwise_bytes_per_thread = 192;
 inline constexpr std::size_t max_state_bytes_per_iteration = 1024;
 // Of several reductions of rows: with more, a thread took up to 252 registers.
-inline constexpr std::size_t max_row_state_bytes_per_iteration = 320;
+inline constexpr std::size_t max_row_state_bytes_per_iteration = 256;
 
 constexpr unsigned reduction_blocks(std::uint64_t vectors) {
   std::uint64_t const blocks = quotient_up(vectors, reduce_threads);
