@@ -158,7 +158,7 @@ limit_for() {
       warpwright/measure/roofline.hpp | warpwright/occupancy/advice.hpp | \
       warpwright/occupancy/ptxas.hpp | warpwright/measure/choose.hpp | warpwright/measure/compare.hpp | warpwright/measure/expect.hpp | \
       warpwright/tune/report.hpp | warpwright/tune/tuning_store.hpp | warpwright/kernel/explain.hpp | \
-      warpwright/kernel/reduce_matrix.hpp | warpwright/kernel/row_gradients.hpp | warpwright/observe/monitor.hpp | warpwright/observe/step_timer.hpp | \
+      warpwright/kernel/reduce_matrix.hpp | warpwright/kernel/top_k.hpp | warpwright/kernel/row_gradients.hpp | warpwright/observe/monitor.hpp | warpwright/observe/step_timer.hpp | \
       warpwright/observe/sync_watch.hpp | warpwright/serve/batch_policy.hpp | \
       warpwright/serve/step_batcher.hpp | warpwright/train/checkpoint.hpp | \
       warpwright/scale/communicator.hpp | warpwright/train/loss_scaler.hpp) limit=$limit_of_sum ;;

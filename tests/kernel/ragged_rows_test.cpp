@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows with lengths of their own: what is beyond a row's length is neither read nor written.
+// Rows with lengths of their own: what is beyond a row's length is neither read nor written, nor
+// reduced.
+#include <warpwright/kernel/reduce_matrix.hpp>
 #include <warpwright/kernel/rows.hpp>
 
 #include <cmath>
@@ -116,6 +118,53 @@ TEST_CASE("random lengths") {
     REQUIRE(wrong_elements(function::layer_norm, rows, cols, offset, lengths,
                            {{rows, cols}, there.data()}, seed + 1, layer_norm) == 0);
   }
+}
+
+// How many sums, means, maxima and columns of these are not those of the rows' own elements.
+std::size_t wrong_reductions(std::size_t rows, std::size_t cols, std::size_t offset,
+                             std::vector<std::uint32_t> const& lengths,
+                             ew::ragged_shape const& shape) {
+  ww::stream s;
+  auto x = scores(rows, cols, lengths, 11);
+  for (float& v : x) v = std::rint(v * 4);  // whole numbers, whose sums are exact
+  guarded<float> const in{x, offset}, sums{rows}, means{rows}, most{rows};
+  guarded<int> const at{rows};
+  auto const e = ew::in(in.data(), x.size());
+  ew::reduce_rows(s, shape, ew::to(sums.data()) = ew::sum(e), ew::to(means.data()) = ew::mean(e),
+                  ew::to(most.data()) = ew::max(e), ew::to(at.data()) = ew::argmax(e));
+  auto const sum = sums.fetch(s), mean = means.fetch(s), largest = most.fetch(s);
+  auto const where = at.fetch(s);
+  std::size_t wrong = 0;
+  for (std::size_t r = 0; r < rows; ++r) {
+    std::size_t const length = lengths[r] < cols ? lengths[r] : cols;
+    float total = 0, max = -std::numeric_limits<float>::infinity();
+    int column = -1;
+    for (std::size_t c = 0; c < length; ++c) {
+      float const v = x[r * cols + c];
+      total += v;
+      if (v > max) column = static_cast<int>(c), max = v;
+    }
+    float const expected = static_cast<float>(double{total} / static_cast<double>(length));
+    wrong += sum[r] != total || largest[r] != max || where[r] != column;
+    wrong += length == 0 ? !std::isnan(mean[r]) : mean[r] != expected;
+  }
+  return wrong;
+}
+
+TEST_CASE("reductions of rows with lengths of their own") {
+  std::vector<std::uint32_t> const lengths{0, 1, 5, 4000, 9999, 20000, 0xffffffff, 3};
+  device_array<std::uint32_t> const there{lengths};
+  for (std::size_t const cols : {1U, 3U, 64U, 1027U, 9000U, 40000U}) {
+    for (std::size_t const offset : {0U, 1U}) {
+      CAPTURE(cols, offset);
+      CHECK(wrong_reductions(8, cols, offset, lengths, {{8, cols}, there.data()}) == 0);
+    }
+  }
+  CHECK(wrong_reductions(6, 5, 0, {2, 3, 4, 2, 3, 4}, ew::causal({6, 5}, 3, 2)) == 0);
+  std::vector<float> const x(6, 2.0F);
+  float sums[2];
+  ew::reduce_rows_host(ew::causal({2, 3}, 2), ew::to(sums) = ew::sum(ew::in(x.data(), 6)));
+  CHECK((sums[0] == 2 && sums[1] == 4));
 }
 
 TEST_CASE("lengths at a null pointer and heads without queries are refused") {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 # SPDX-License-Identifier: Apache-2.0
-"""No kernel of ours may spill or use local memory: reads what ptxas said when it compiled them.
+"""No kernel of ours may spill, use local memory or more registers than MOST_REGISTERS: reads what ptxas said.
 
     python3 tests/kernel_resources/check.py BUILD_FOLDER...    # the reports of TARGETS in these
     python3 tests/kernel_resources/check.py OBJECT.ptxas...    # these reports
@@ -9,7 +9,8 @@
 The builds use `nvcc -Xptxas=-v` and record.sh as the compiler's launcher, which keeps a report beside
 each object, so nothing is compiled here. Spilled values and arrays that cannot be kept in registers lie
 on a thread's stack, in local memory: a kernel of namespace warpwright must have no stack, unless it is
-among ALLOWED. The exit status is 1 where one has, and where there is no report of a target.
+among ALLOWED. It prints the most registers of each template of kernels; with --each, of each kernel. The exit status is
+1 where a kernel has too much of either, and where there is no report of a target.
 """
 import os
 import re
@@ -32,6 +33,14 @@ ALLOWED = (
     (r"\bmeasure_kernel\b", 32, "cosf of the schedule, as above; at most of pi: the branch is not taken"),
 )
 
+# Most registers of a thread: a regular expression for the demangled name, how many, and why. The first that fits counts.
+MOST_REGISTERS = (
+    (r"\btop_k_kernel<", 64, "blocks of 1,024 threads"),
+    (r"\breduce_(?:rows|cols)_kernel<", 128, "two blocks of 256 threads on an SM"),
+    (r"\breduce_kernel<", 168, "eight reductions of four arrays have 158; such of light states are far below"),
+    (r"", 255, "what a thread can have"),
+)
+
 COMPILING = re.compile(r"ptxas info\s*: Compiling entry function '(\S+)' for '(\w+)'")
 STACK = re.compile(r"\s*(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 REGISTERS = re.compile(r"ptxas info\s*: Used (\d+) registers")
@@ -45,6 +54,9 @@ class Kernel:
     def allowed(self):
         return self.stack == 0 or self.stores == 0 and any(
             self.stack <= most and re.search(pattern, self.name) for pattern, most, _ in ALLOWED)
+
+    def most_registers(self):
+        return next(most for pattern, most, _ in MOST_REGISTERS if re.search(pattern, self.name))
 
     def ours(self):
         """Whether it is a kernel of namespace warpwright, not one that is only given a type of it."""
@@ -75,6 +87,12 @@ def demangle(kernels):
         kernel.name = name
 
 
+def template_of(name):
+    """The last name before the arguments of the kernel that block_kernel<> launches, or of the kernel itself."""
+    found = re.match(r"(?:void )?(?:warpwright::(?:\w+::)*(?:block|table)_kernel<)?(?:\w+::)*(\w+)", name)
+    return found.group(1) if found else name
+
+
 def shorter(name):
     """Without the inner namespaces and the parameters' types, which say nothing new to a reader."""
     depth = 0
@@ -103,6 +121,8 @@ def reports_in(folder):
 
 
 def main(arguments):
+    each = "--each" in arguments
+    arguments = [a for a in arguments if a != "--each"]
     if not arguments:
         sys.exit(__doc__)
     reports, missing = [], set(TARGETS)
@@ -121,7 +141,7 @@ def main(arguments):
         sys.exit(f"kernel_resources: no objects of {', '.join(sorted(missing))} in {' '.join(arguments)}: "
                  "build them first, or take them out of TARGETS")
 
-    kernels, excused, bad, most = 0, 0, [], {}
+    kernels, excused, bad, most, of_template = 0, 0, [], {}, {}
     for path in reports:
         with open(path, encoding="utf-8", errors="replace") as f:
             listed = parse(f.read())
@@ -129,19 +149,24 @@ def main(arguments):
         for kernel in filter(Kernel.ours, listed):
             kernels += 1
             most[kernel.arch] = max(most.get(kernel.arch, 0), kernel.registers)
+            name = shorter(kernel.name) if each else template_of(kernel.name)
+            of_template[name] = max(of_template.get(name, 0), kernel.registers)
             excused += kernel.stack > 0 and kernel.allowed()
-            if not kernel.allowed():
+            if not kernel.allowed() or kernel.registers > kernel.most_registers():
                 bad.append((path, kernel))
     if kernels == 0:
         sys.exit(f"kernel_resources: no kernel of ours in {' '.join(arguments)}: are these reports of CUDA objects?")
     for path, kernel in bad:
-        print(f"{shorter(kernel.name)}\n  {kernel.arch}: {kernel.registers} registers, stack of {kernel.stack} bytes; "
+        print(f"{shorter(kernel.name)}\n  {kernel.arch}: {kernel.registers} registers, {kernel.most_registers()} at most, stack of {kernel.stack} bytes; "
               f"{kernel.stores} bytes of spill stores, {kernel.loads} of spill loads\n  in {os.path.relpath(path)}",
               file=sys.stderr)
     if bad:
-        print(f"kernel_resources: {len(bad)} of {kernels} kernels use local memory; keep their values in registers "
-              "(fewer at once, no array indexed at run time), or add them to ALLOWED with the reason", file=sys.stderr)
+        print(f"kernel_resources: {len(bad)} of {kernels} kernels use local memory, or too many registers; keep fewer "
+              "values at once, no array indexed at run time, or add them to ALLOWED or MOST_REGISTERS with the reason",
+              file=sys.stderr)
         return 1
+    for name in sorted(of_template, key=lambda n: (-of_template[n], n)):
+        print(f"{of_template[name]:5} registers  {name}")
     print(f"{kernels} kernels of ours in {len(reports)} objects, none with local memory"
           + (f" but {excused} of ALLOWED" if excused else "") + "; most registers: "
           + ", ".join(f"{arch} {most[arch]}" for arch in sorted(most, key=lambda a: (len(a), a))))

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels that use local memory on purpose, and one that does not: what check.py has to tell apart.
+// Kernels that use local memory or many registers on purpose, and one that uses neither: what
+// check.py has to tell apart.
 
 namespace warpwright {
 namespace on_purpose {
@@ -34,6 +35,18 @@ __global__ void allowed_kernel(float const* in, int const* at, float* out) {
 }
 struct sin_function;
 template __global__ void allowed_kernel<sin_function>(float const*, int const*, float*);
+
+// More registers than check.py allows a kernel of this name.
+template <class T>
+__global__ void top_k_kernel(T const* in, T* out) {
+  T values[100];
+#pragma unroll
+  for (int k = 0; k < 100; ++k) values[k] = in[k * 1024 + threadIdx.x];
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < 100; ++k) out[k * 1024 + threadIdx.x] = values[k] * values[(k * 7 + 3) % 100];
+}
+template __global__ void top_k_kernel<int>(int const*, int*);
 
 __global__ void frugal_kernel(float const* in, float* out) { out[threadIdx.x] = in[threadIdx.x]; }
 

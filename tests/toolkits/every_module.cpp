@@ -12,6 +12,7 @@
 #include <warpwright/kernel/reduce_matrix.hpp>
 #include <warpwright/kernel/rows.hpp>
 #include <warpwright/kernel/tensor_norms.hpp>
+#include <warpwright/kernel/top_k.hpp>
 #include <warpwright/kernel/views.hpp>
 #include <warpwright/observe.hpp>
 #include <warpwright/serve.hpp>
@@ -104,6 +105,7 @@ double reduces(ww::stream_ref s, ww::memory_pool& pool, arrays const& a, std::si
   auto const x = ew::in(static_cast<float const*>(a.x), n);
   auto const found = ew::reduce(s, pool, n, ew::norm(x), ew::max(ew::abs(x)), ew::argmax(x));
   ew::reduce_rows(s, {n / 1024, 1024}, ew::to(a.o) = ew::mean(x));
+  ew::top_k(s, pool, {n / 1024, 1024}, 9, x, a.o, reinterpret_cast<int*>(a.y));
   ew::reduce_cols(s, pool, {n / 1024, 1024}, ew::to(a.y) = ew::sum(x));
   return static_cast<double>(found.get<0>());
 }

@@ -38,7 +38,18 @@ template <class... T, class... K, class... E>
 void reduce_rows(stream_ref stream, matrix_shape const& shape,
                  reduction_assignment<T, K, E> const&... goals) {
   static_assert(sizeof...(goals) > 0, "warpwright::ew::reduce_rows: name at least one reduction");
-  detail::reduce_each_row(detail::on_stream{stream, shape.where}, shape, goals...);
+  detail::reduce_each_row(detail::on_stream{stream, shape.where}, shape, {}, goals...);
+}
+
+/// The same of rows with lengths of their own: mean() and the like divide by these, and the results
+/// of a row of length 0 are those of no elements.
+/// @param shape  causal(), or ragged_shape{{rows, cols}, lengths}
+template <class... T, class... K, class... E>
+void reduce_rows(stream_ref stream, ragged_shape const& shape,
+                 reduction_assignment<T, K, E> const&... goals) {
+  static_assert(sizeof...(goals) > 0, "warpwright::ew::reduce_rows: name at least one reduction");
+  detail::reduce_each_row(detail::on_stream{stream, shape.shape().where}, shape.shape(),
+                          shape.lengths(), goals...);
 }
 
 /// Evaluates several reductions of each row and waits for their results.
@@ -68,7 +79,15 @@ template <class... T, class... K, class... E>
 void reduce_rows_host(matrix_shape const& shape, reduction_assignment<T, K, E> const&... goals) {
   static_assert(sizeof...(goals) > 0,
                 "warpwright::ew::reduce_rows_host: name at least one reduction");
-  detail::reduce_each_row(detail::on_calling_thread{shape.where}, shape, goals...);
+  detail::reduce_each_row(detail::on_calling_thread{shape.where}, shape, {}, goals...);
+}
+/// The same of rows with lengths of their own.
+template <class... T, class... K, class... E>
+void reduce_rows_host(ragged_shape const& shape, reduction_assignment<T, K, E> const&... goals) {
+  static_assert(sizeof...(goals) > 0,
+                "warpwright::ew::reduce_rows_host: name at least one reduction");
+  detail::reduce_each_row(detail::on_calling_thread{shape.shape().where}, shape.shape(),
+                          shape.lengths(), goals...);
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

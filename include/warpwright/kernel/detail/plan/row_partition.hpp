@@ -306,11 +306,11 @@ constexpr row_plan with_clusters(row_plan plan, std::uint64_t batches, std::uint
 /// @param limit  blocks of a cluster
 constexpr row_plan plan_row_reductions(operand const* operands, int count, std::uint64_t rows,
                                        std::uint64_t cols, unsigned vector, unsigned per_thread,
-                                       unsigned limit) {
+                                       unsigned limit, row_lengths const& lengths = {}) {
   // A warp takes what two would: 25 % faster than blocks of 64 threads (32,000 x 2,048 bf16, H200).
   bool const twice = cols / vector <= std::uint64_t{2} * warp_size * per_thread;
   row_plan plan = plan_rows(operands, count, rows, cols, vector, (twice ? 2 : 1) * per_thread, 0,
-                            max_row_reduction_threads, max_row_reduction_threads);
+                            max_row_reduction_threads, max_row_reduction_threads, lengths);
   if (cols == 0) {
     plan.partition.threads = 1;
     plan.partition.row_shift = 0;

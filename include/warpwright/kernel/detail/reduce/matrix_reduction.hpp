@@ -23,14 +23,19 @@ inline constexpr std::uint64_t max_matrix_blocks = std::uint64_t{1} << 20U;  // 
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
+// Where the states are light: a host's thread has too small a stack for a cluster's heavy ones.
 template <class Pass>
-struct reduce_rows_kernel : warpwright::detail::kernel_base<reduce_threads> {
+inline constexpr bool may_be_cluster = sizeof(typename Pass::states) <= 64;
+
+// Two blocks an SM, unless the states take their registers; one reduction takes few enough.
+template <class Pass>
+struct reduce_rows_kernel
+    : warpwright::detail::kernel_base<reduce_threads,
+                                      Pass::several && may_be_cluster<Pass> ? 2 : 0> {
   using states = typename Pass::states;
   using shared = cluster_scratch<states, reduce_threads>;
-  // A host's thread has too small a stack for a cluster's heavy states.
-  static constexpr bool may_be_cluster = sizeof(states) <= 64;
   static constexpr unsigned host_threads =
-      may_be_cluster ? max_cluster_row_threads : reduce_threads;
+      may_be_cluster<Pass> ? max_cluster_row_threads : reduce_threads;
 
   Pass parameters;
   row_partition partition;
@@ -65,7 +70,8 @@ struct reduce_rows_kernel : warpwright::detail::kernel_base<reduce_threads> {
     block.leave_cluster(blocks);
     block.for_each_thread([&](unsigned t) {
       if (thread_in_row(t) == 0 && row_of(t) < partition.rows) {
-        pass.finish(state[t], cols, row_of(t));
+        row_lengths const& lengths = partition.lengths;
+        pass.finish(state[t], lengths.vary() ? lengths.of(row_of(t), cols) : cols, row_of(t));
       }
     });
     block.end_cluster(blocks);
@@ -74,7 +80,8 @@ struct reduce_rows_kernel : warpwright::detail::kernel_base<reduce_threads> {
 
 // Reduces each row, on a stream or on the calling thread.
 template <class Where, class... R>
-void reduce_each_row(Where const& execute, matrix_shape const& shape, R const&... r) {
+void reduce_each_row(Where const& execute, matrix_shape const& shape, row_lengths const& lengths,
+                     R const&... r) {
   elements const n = elements_of(shape);
   memory_range const results[] = {range_of(r, shape.rows)...};
   int const count = sizeof...(r);
@@ -89,10 +96,10 @@ void reduce_each_row(Where const& execute, matrix_shape const& shape, R const&..
         if (shape.rows == 0) return;
         using kernel = reduce_rows_kernel<pass_type>;
         unsigned const limit =
-            kernel::may_be_cluster ? execute.template cluster_limit<kernel>() : 1;
+            may_be_cluster<pass_type> ? execute.template cluster_limit<kernel>() : 1;
         row_plan const plan =
             plan_row_reductions(operands, pass_type::operands, shape.rows, shape.cols,
-                                pass_type::vector, pass_type::vectors, limit);
+                                pass_type::vector, pass_type::row_vectors, limit, lengths);
         execute(plan.blocks, plan.threads, kernel{pass, plan.partition, shape.cols},
                 "warpwright::ew::reduce_rows", 0, plan.partition.blocks);
       },

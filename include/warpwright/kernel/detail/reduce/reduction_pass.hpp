@@ -33,6 +33,8 @@ inline constexpr int reduce_bytes_per_thread = 64;
 // code.
 inline constexpr std::size_t pairwise_bytes_per_thread = 192;
 inline constexpr std::size_t max_state_bytes_per_iteration = 1024;
+// Of several reductions of rows: with more, a thread took up to 252 registers.
+inline constexpr std::size_t max_row_state_bytes_per_iteration = 256;
 
 constexpr unsigned reduction_blocks(std::uint64_t vectors) {
   std::uint64_t const blocks = quotient_up(vectors, reduce_threads);
@@ -76,11 +78,11 @@ WARPWRIGHT_HOST_DEVICE bits_of<T> converted_result(R const& result) {
 
 // Vectors of a thread and iteration, a power of two: enough loads, without the code of too many
 // states.
-constexpr int vectors_for_reduction(int vector, int loaded_bytes, std::size_t state_bytes) {
+constexpr int vectors_for_reduction(int vector, int loaded_bytes, std::size_t state_bytes,
+                                    std::size_t most = max_state_bytes_per_iteration) {
   int vectors = 4;
   while (vectors > 1 && (vectors * vector * loaded_bytes > reduce_bytes_per_thread ||
-                         static_cast<std::size_t>(vectors * vector) * state_bytes >
-                             max_state_bytes_per_iteration)) {
+                         static_cast<std::size_t>(vectors * vector) * state_bytes > most)) {
     vectors /= 2;
   }
   return loaded_bytes == 0 ? 1 : vectors;
@@ -113,10 +115,14 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
   static constexpr int operands = whole::operands + 1;
   static constexpr int vector =
       vector_elements((holds_view<whole> ? 2 : 1) * whole::widest_bytes);  // one access a vector
-  static constexpr int vectors = vectors_for_reduction(
-      vector,
-      SameInput ? whole::loaded_bytes / largest(inputs_of<whole>::count) : whole::loaded_bytes,
-      sizeof(states));
+  static constexpr int loaded_bytes =
+      SameInput ? whole::loaded_bytes / largest(inputs_of<whole>::count) : whole::loaded_bytes;
+  static constexpr int vectors = vectors_for_reduction(vector, loaded_bytes, sizeof(states));
+  static constexpr bool several = sizeof...(K) > 1;
+  static constexpr int row_vectors =
+      several ? vectors_for_reduction(vector, loaded_bytes, sizeof(states),
+                                      max_row_state_bytes_per_iteration)
+              : vectors;
   static constexpr int chunk = elements_pairwise(sizeof(states));
   static_assert(operands <= 64,
                 "warpwright::ew::reduce: more than 63 arrays in one pass; split it");
@@ -272,17 +278,17 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
     std::uint64_t const begin = p.row.begin;
     if (p.has_edge()) sum = with_element(sum, p.edge_index(), begin);
     unsigned const threads = p.partition.threads;
-    for (unsigned first = p.t; first < p.row.vectors; first += vectors * threads) {
-      c_array<registers, vectors> r WARPWRIGHT_ZERO_ON_HOST;
+    for (unsigned first = p.t; first < p.row.vectors; first += row_vectors * threads) {
+      c_array<registers, row_vectors> r WARPWRIGHT_ZERO_ON_HOST;
       p.template load_vectors<read_once_index>(
           r, first, [&](registers& to, auto const& i, std::uint64_t wide) {
             expression.template load<vector, 1>(to, i, wide);
           });
-      if (first + (vectors - 1) * threads < p.row.vectors) {
-        add<vectors * vector>(sum, r, p.index(first), std::uint64_t{threads} * vector, begin);
+      if (first + (row_vectors - 1) * threads < p.row.vectors) {
+        add<row_vectors * vector>(sum, r, p.index(first), std::uint64_t{threads} * vector, begin);
       } else {
         WARPWRIGHT_UNROLL
-        for (unsigned u = 0; u < vectors; ++u) {
+        for (unsigned u = 0; u < row_vectors; ++u) {
           unsigned const v = first + u * threads;
           if (v < p.row.vectors) add<vector>(sum, r + u, p.index(v), 0, begin);
         }
