@@ -78,7 +78,7 @@ struct register_rows_kernel : warpwright::detail::kernel_base<max_row_threads, P
     block.for_each_thread([&](unsigned t) {
       pass.store_row(kept[t], statistics[t], part_of(t));
       if (part_of(t).t == 0 && row_index(t) < partition.rows) {
-        pass.store_statistics(statistics[t], row_index(t));
+        pass.store_statistics(statistics[t], kept[t].edge, row_index(t));
       }
     });
   }
@@ -121,7 +121,7 @@ struct streamed_rows_kernel
     block.leave_cluster(blocks);
     block.for_each_thread([&](unsigned t) {
       pass.store_streamed_row(statistics[t], part_of(t), cache_of(t), edge[t]);
-      if (part_of(t).t == 0) pass.store_statistics(statistics[t], index);
+      if (part_of(t).t == 0) pass.store_statistics(statistics[t], edge[t], index);
     });
     block.end_cluster(blocks);
   }
@@ -163,22 +163,27 @@ void run_row_function(Where const& execute, matrix_shape const& shape, row_lengt
       row_pass<kind, expression, in_matrices::first, in_all::uses_input, pack<row_output_t<A>...>>;
 
   std::uint64_t const n = elements_in(shape);
-  operand operands[pass::operands];
+  constexpr int arrays = pass::operands + pass::statistic_operands;
+  operand operands[arrays];
   c_array<operand, statistics + 1> of_statistics;
   c_array<int, matrices> counts;
   operand* next = operands;
   operand* next_statistic = of_statistics;
+  operand* next_of_statistics = operands + pass::operands;
   int* count = counts;
   auto const describe = [&](auto const& each) {
     using output = row_output_t<std::decay_t<decltype(each)>>;
     if constexpr (output::is_matrix) {
-      output::template describe<pass::vector>(next, each);
+      *next++ = output::template describe_output<pass::vector>(each.data, each.size);
+      each.expression.template describe<pass::vector>(next);
       *count++ = output::operands;
     } else {
-      output::describe(next_statistic, each);
+      *next_statistic++ = output::template describe_output<1>(each.data, each.size);
+      each.expression.template describe<1>(next_of_statistics);
     }
   };
   (describe(a), ...);
+  counts[matrices - 1] += pass::statistic_operands;
   if (operands[0].count != n) {
     refuse(operand_name(operands, 0, matrices > 1 ? 1 : 0),
            text{"has "} + count_as_given(operands[0].count) + " elements, but {rows, cols} = {" +
@@ -187,7 +192,7 @@ void run_row_function(Where const& execute, matrix_shape const& shape, row_lengt
   }
   check_row_length(shape);
   check_assignments(operands, counts, matrices, shape.where);
-  check_row_statistics(of_statistics, statistics, operands, pass::operands, shape);
+  check_row_statistics(of_statistics, statistics, operands, arrays, shape);
   row_function_finder<kind, expression, in_all::count> found;
   (traversal<decltype(a.expression)>::visit(a.expression, found), ...);
   if (!found.are_one()) {
