@@ -56,8 +56,7 @@ struct row_cache {
 };
 
 // An output of rows * cols elements or, of statistics and what is the same for a row's elements
-// beside them, of one a row. The latter is loaded, computed and stored by a row_index alone, which
-// leaves out the former.
+// beside them, of one a row. Loading and storing the ones leaves out the others.
 template <class T, class E>
 struct row_output : fused_part<T, row_kernel_node_t<E>> {
   using base = fused_part<T, row_kernel_node_t<E>>;
@@ -66,8 +65,6 @@ struct row_output : fused_part<T, row_kernel_node_t<E>> {
   static constexpr int statistic_operands = is_matrix ? 0 : E::operands;
   static constexpr int widest_bytes = is_matrix ? base::widest_bytes : 1;
   static constexpr int loaded_bytes = is_matrix ? base::loaded_bytes : 0;
-  template <class Element>
-  static constexpr bool goes_by = is_matrix != std::is_same<Element, row_index>::value;
   template <int V>
   using registers =
       std::conditional_t<is_matrix || V == 1, typename base::template registers<V>, no_registers>;
@@ -85,26 +82,29 @@ struct row_output : fused_part<T, row_kernel_node_t<E>> {
   }
   template <int V, int First, class Element>
   WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Element const& i, std::uint64_t wide) const {
-    if constexpr (goes_by<Element>) base::template load<V, First>(r, i, wide);
+    if constexpr (is_matrix != std::is_same<Element, row_index>::value)
+      base::template load<V, First>(r, i, wide);
   }
-  template <class Element, class Registers, class Fill>
+  template <class Registers, class Fill>
   WARPWRIGHT_HOST_DEVICE void set_row_function(Registers& r, Fill const& fill) const {
-    if constexpr (goes_by<Element>) {
-      traversal<row_kernel_node_t<E>>::visit(this->expression, fill, r);
-    }
+    if constexpr (is_matrix) traversal<row_kernel_node_t<E>>::visit(this->expression, fill, r);
   }
-  template <int V, class Element>
+  template <int V>
   WARPWRIGHT_HOST_DEVICE void compute(results<V>& result, registers<V> const& r,
-                                      Element const& i) const {
-    if constexpr (goes_by<Element>) base::template compute<V>(result, r, i);
+                                      std::uint64_t i) const {
+    if constexpr (is_matrix) base::template compute<V>(result, r, i);
   }
   template <int V, int First, class Element>
   WARPWRIGHT_HOST_DEVICE void store(results<V> const& result, Element const& i,
                                     std::uint64_t wide) const {
-    if constexpr (is_matrix && goes_by<Element>) {
-      base::template store<V, First>(result, i, wide);
-    } else if constexpr (goes_by<Element>) {
-      base::template store<1, 0>(result, i.row, wide);
+    if constexpr (is_matrix) base::template store<V, First>(result, i, wide);
+  }
+  template <class Fill>
+  WARPWRIGHT_HOST_DEVICE void store_statistic(registers<1>& r, Fill const& fill,
+                                              std::uint64_t row) const {
+    if constexpr (!is_matrix) {
+      traversal<row_kernel_node_t<E>>::visit(this->expression, fill, r);
+      this->data[row] = element_traits<T>::encode(base::template computed<1>(r, 0, 0));
     }
   }
 };
@@ -236,7 +236,8 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   }
   WARPWRIGHT_HOST_DEVICE void store_statistics(row_statistics<real> const& s, edge_value& edge,
                                                std::uint64_t row) const {
-    store<1>(edge.of_row, edge, s, row_index{{0, row, 0, false}, 0}, all_wide_bits);
+    row_function_fill<K, real, 1, !KeepsInput> const fill{kind, s, edge.of};
+    (at<Index>(outputs).store_statistic(at<Index>(edge.of_row), fill, row), ...);
   }
 
   // ---- A row in registers ----
@@ -434,13 +435,13 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
     });
     store_vectors(x, s, p, first);
   }
-  template <int V, class Element>
+  template <int V>
   WARPWRIGHT_HOST_DEVICE void store(registers<V>& r, row_values<real, V> const& x,
-                                    row_statistics<real> const& s, Element const& i,
+                                    row_statistics<real> const& s, std::uint64_t i,
                                     std::uint64_t wide) const {
     row_function_fill<K, real, V, !KeepsInput> const fill{kind, s, x.of};
     results<V> result = {};  // all of it is set, which g++ cannot prove
-    (at<Index>(outputs).template set_row_function<Element>(at<Index>(r), fill), ...);
+    (at<Index>(outputs).set_row_function(at<Index>(r), fill), ...);
     (at<Index>(outputs).template compute<V>(at<Index>(result), at<Index>(r), i), ...);
     (at<Index>(outputs).template store<V, offsets::of(Index)>(at<Index>(result), i, wide), ...);
   }
