@@ -158,8 +158,11 @@ class description {
   }
   template <class K, class E, row_part Part>
   void add(row_function<K, E, Part> const& node, int = 0) {
-    char const* const parts[] = {"", ".input()", ".mean()", ".rstd()", ".log_sum_exp()"};
-    (line_ += name_of<K>) += "(";
+    char const* const parts[] = {"",        ".input()",       ".mean()",
+                                 ".rstd()", ".log_sum_exp()", ".scale()"};
+    line_ += name_of<K>;
+    if (type_name_of<K> != nullptr) ((line_ += "<") += type_name_of<K>) += ">";
+    line_ += "(";
     add(node.expression);
     add_parameter(node.kind, 0);
     (line_ += ")") += parts[static_cast<unsigned char>(Part)];

@@ -34,10 +34,10 @@ WARPWRIGHT_HOST_DEVICE auto reduce_rows_of_block(Block& block, Pass const& pass,
   block.for_each_thread([&](unsigned t) {
     real center = 0;
     if constexpr (kind::is_centered) center = pass.center(partial[t], width_of(t));
-    statistics[t].center = center;
-    value[t] = partial_total(t, center);
+    statistics[t].center = value[t] = center;
+    if constexpr (kind::has_total) value[t] = partial_total(t, center);
   });
-  combine_groups(block, value, block.shared(), 1, groups, add{});
+  if constexpr (kind::has_total) combine_groups(block, value, block.shared(), 1, groups, add{});
   block.for_each_thread([&](unsigned t) {
     statistics[t] = pass.statistics(statistics[t].center, value[t], width_of(t));
   });
@@ -159,6 +159,10 @@ void run_row_function(Where const& execute, matrix_shape const& shape, row_lengt
   using function = typename in_all::type;
   using kind = decltype(std::declval<function>().kind);
   using expression = decltype(std::declval<function>().expression);
+  static_assert(
+      kind::has_total || ((row_output_t<A>::is_plain || !row_output_t<A>::is_matrix) && ...),
+      "warpwright::ew::run_rows: quantize() is rounded where it is written: give it and its "
+      "input() to an out() as they are");
   using pass =
       row_pass<kind, expression, in_matrices::first, in_all::uses_input, pack<row_output_t<A>...>>;
 

@@ -55,6 +55,8 @@ struct row_function {
   /// log(sum of exp(x)) over the row, of softmax() and log_softmax(); assign it to an out() of as
   /// many elements as there are rows.
   [[nodiscard]] auto log_sum_exp() const { return part<row_part::log_sum_exp>(); }
+  /// What quantize() divides a row by; for an out() of as many elements as there are rows, too.
+  [[nodiscard]] auto scale() const { return part<row_part::scale>(); }
   /// The input() of each row in one column, as the logit of a target, for an out() of as many
   /// elements as there are rows; 0 where the row has no such column, as -1, and nothing is read.
   /// @param index  `col(pointer, cols)` of integers: the column of each row

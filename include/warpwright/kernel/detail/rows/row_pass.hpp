@@ -61,6 +61,7 @@ template <class T, class E>
 struct row_output : fused_part<T, row_kernel_node_t<E>> {
   using base = fused_part<T, row_kernel_node_t<E>>;
   static constexpr bool is_matrix = !has_row_function<E> || !all_of_leaves<is_of_row, leaves_of<E>>;
+  static constexpr bool is_plain = std::is_same<leaves_of<E>, leaf_list<E>>::value;
   static constexpr int operands = is_matrix ? base::operands : 0;
   static constexpr int statistic_operands = is_matrix ? 0 : E::operands;
   static constexpr int widest_bytes = is_matrix ? base::widest_bytes : 1;
