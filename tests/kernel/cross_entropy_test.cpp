@@ -15,7 +15,6 @@ using kernel_test::as_double;
 using kernel_test::guarded;
 
 namespace {
-
 // Losses with a weight a row, and gradients beside or in place of the logits. A target of -1 is
 // ignored, for another that is no column of the row the logit is 0. Ragged rows have lengths.
 template <class T, class I>
@@ -29,10 +28,11 @@ void check(std::size_t rows, std::size_t cols, std::size_t offset, bool in_place
   std::vector<I> targets(rows);
   std::vector<float> weights(rows);
   for (std::size_t r = 0; r < rows; ++r) {
-    targets[r] = static_cast<I>(r % 5 == 3 ? cols + r : random.below(cols));
-    if (r % 5 == 1) targets[r] = static_cast<I>(-1);
+    std::size_t const which[] = {0, ~std::size_t{0}, random.below(cols),
+                                 cols + r};  // 0: stored first
+    targets[r] = static_cast<I>(which[r % 4]);
     weights[r] = static_cast<float>(random.unit());
-    std::size_t const least = r == 5 ? static_cast<std::size_t>(targets[r]) : random.below(cols);
+    std::size_t const least = r == 2 ? static_cast<std::size_t>(targets[r]) : random.below(cols);
     if (r % 3 == 2 && cols > 2) logits[r * cols + least] = kernel_test::number<T>(-INFINITY);
   }
   guarded<T> const x{logits, offset}, beside{n, offset};
@@ -79,7 +79,6 @@ TEST_CASE("cross-entropies and their gradients from logits and targets") {
   for (unsigned const k : {0U, 1U, 2U, 3U}) {
     bool const in_place = k / 2 != 0;
     std::size_t const offset = k % 2;
-    check<float, int>(1, 1000, offset, in_place);
     check<float, long long>(9, 1, offset, in_place);
     check<float, int>(67, 10, offset, in_place);
     check<__nv_bfloat16, long long>(33, 257, offset, in_place);
@@ -91,7 +90,7 @@ TEST_CASE("cross-entropies and their gradients from logits and targets") {
     check<__nv_bfloat16, int>(lengths.size(), 20000, offset, in_place, lengths);
     check<double, int>(6, 5001, offset, in_place);  // streamed
     check<__nv_bfloat16, long long>(6, 50257, offset, in_place);
-    check<float, int>(2, 70001, offset, in_place);  // and read twice
+    check<float, int>(1, 70001, offset, in_place);  // and read twice
   }
 }
 
