@@ -132,10 +132,11 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 /// Evaluates a function of each row of a matrix, and expressions of its results, as one kernel.
 ///
-/// Every output has rows * cols elements, except those that are assigned a mean(), rstd() or
-/// log_sum_exp(), which have one element a row; one at least of the former names the function. All
-/// outputs are of one row function, which may occur any number of times. Two calls of softmax() and
-/// its like are one function if they are of the same expression: of the same arrays, with equal
+/// Every output has rows * cols elements, except those of mean(), rstd(), log_sum_exp(), scale()
+/// and input_at() with nothing beside them but numbers, device_scalar(), col() and gather() by
+/// these, which have one element a row; one at least of the former names the function. All outputs
+/// are of one row function, which may occur any number of times. Two calls of softmax() and its
+/// like are one function if they are of the same expression: of the same arrays, with equal
 /// numbers, and with function objects that are equal by their operator== or, if they have none, in
 /// all their bytes. A function object with padding between its members needs an operator==. Arrays
 /// may be misaligned to any element, and an output may be in place of any in(). With rows = 0 or

@@ -123,8 +123,7 @@ struct is_view : std::false_type {};
 template <class E>
 inline constexpr bool holds_view = any_of_leaves<is_view, leaves_of<E>>;
 
-// Whether a leaf's value is the same for all elements of a row; leaves of other headers specialise
-// it.
+// Whether a leaf's value is the same for all elements of a row; other headers add theirs.
 template <class Leaf>
 struct is_of_row : std::false_type {};
 template <class T, bool Weak>

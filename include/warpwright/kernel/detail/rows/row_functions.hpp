@@ -370,7 +370,7 @@ struct quantize_function : softmax_base {
   // A normal number, so that it has a reciprocal.
   template <class R>
   WARPWRIGHT_HOST_DEVICE R scale(R amax, row_width<R> const&) const {
-    constexpr R least = (std::numeric_limits<R>::min)();
+    constexpr auto least = static_cast<R>(sizeof(R) == 4 ? 0x1p-126 : 0x1p-1022);
     return max_function{}(amax / static_cast<R>(most), least);
   }
   // x / scale; to the nearest integer here, as its conversion truncates.

@@ -55,8 +55,8 @@ struct row_cache {
   }
 };
 
-// An output of rows * cols elements or, of statistics and what is the same for a row's elements
-// beside them, of one a row. Loading and storing the ones leaves out the others.
+// An output of rows * cols elements; or of one a row, of statistics and what is the same for a row,
+// which a row_index loads and store_statistic() stores.
 template <class T, class E>
 struct row_output : fused_part<T, row_kernel_node_t<E>> {
   using base = fused_part<T, row_kernel_node_t<E>>;
