@@ -70,7 +70,7 @@ struct row_output : fused_part<T, row_kernel_node_t<E>> {
   using registers =
       std::conditional_t<is_matrix || V == 1, typename base::template registers<V>, no_registers>;
   template <int V>
-  using results = typename base::template results<V>;
+  using results = std::conditional_t<is_matrix, typename base::template results<V>, no_registers>;
   // The operands of a matrix, in the order of their numbers, as leaves.
   struct output_leaf {
     static constexpr int operands = 1;
