@@ -37,12 +37,16 @@ template <pass_value What, int Number, class E>
 struct pass_node;
 template <class T, class Array, class K>
 struct indexed_input;
+template <class T>
+struct one_hot_value;
 template <class T, class Array, bool Add, class E, class K>
 struct indexed_assignment;
 
 namespace detail {
 
 struct raw_bits;
+template <class K, class E, class I>
+struct row_input_at;
 
 // Static members of a functor by which it is printed; a functor may lack any of them.
 template <class Member, class T>
@@ -125,6 +129,12 @@ class description {
     add(node.index);
     line_ += ")";
   }
+  template <class T>
+  void add(one_hot_value<T> const& node, int = 0) {
+    line_ += "one_hot(";
+    add(static_cast<column_input<T> const&>(node));
+    line_ += ")";
+  }
   template <class T, bool Weak>
   void add(scalar<T, Weak> const& node, int = 0) {
     bool const plain = std::is_same<T, int>::value || std::is_same<T, bool>::value ||
@@ -148,11 +158,21 @@ class description {
   }
   template <class K, class E, row_part Part>
   void add(row_function<K, E, Part> const& node, int = 0) {
-    char const* const parts[] = {"", ".input()", ".mean()", ".rstd()", ".log_sum_exp()"};
-    (line_ += name_of<K>) += "(";
+    char const* const parts[] = {"",        ".input()",       ".mean()",
+                                 ".rstd()", ".log_sum_exp()", ".scale()"};
+    line_ += name_of<K>;
+    if (type_name_of<K> != nullptr) ((line_ += "<") += type_name_of<K>) += ">";
+    line_ += "(";
     add(node.expression);
     add_parameter(node.kind, 0);
     (line_ += ")") += parts[static_cast<unsigned char>(Part)];
+  }
+  template <class K, class E, class I>
+  void add(row_input_at<K, E, I> const& node, int = 0) {
+    add(row_function<K, E, row_part{}>{node.kind, node.expression});
+    line_ += ".input_at(";
+    add(node.index);
+    line_ += ")";
   }
   template <pass_value What, int Number, class E>
   void add(pass_node<What, Number, E> const& node, int = 0) {

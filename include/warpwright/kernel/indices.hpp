@@ -49,6 +49,17 @@ template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
   return indexed_input<T, decltype(array), column_input<K>>{{table.data}, array, index};
 }
 
+/// 1 in the column of each row that the index names, else 0: the gradient of a cross-entropy is
+/// `softmax(x) - one_hot(col(targets, cols))`. An index that is no column, as the -1 of a target to
+/// ignore, gives a row of zeros.
+/// @param index  `col(pointer, cols)` of integers; the values are float
+template <class T>
+[[nodiscard]] one_hot_value<T> one_hot(column_input<T> const& index) {
+  static_assert(std::is_integral<T>::value,
+                "warpwright::ew::one_hot: takes col(pointer, cols) of integers, a column each");
+  return {index};
+}
+
 /// What out_at() returns: assign an expression to it, or add one.
 template <class T, class Array, class K>
 struct indexed_output {

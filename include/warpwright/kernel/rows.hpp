@@ -115,14 +115,28 @@ template <class A, class = detail::if_expression<A>>
       detail::rms_norm_function{detail::checked_eps("rms_norm", eps, where)}, x);
 }
 
+/// x / scale(), the scale being the row's largest |x| over the largest finite T, 448, 57,344 or
+/// 127, but at least 2^-126 (in double 2^-1022). Rounded to even and saturated by the out() of T
+/// that it is assigned to, as it is. Blocks of 32 or 128 elements are rows of `{n / 32, 32}`. A row
+/// with a NaN or an infinity has that as its scale, and is NaN throughout; in int8 0.
+/// @tparam T  __nv_fp8_e4m3, __nv_fp8_e5m2 or std::int8_t
+/// @param x   an expression of numbers
+template <class T, class A, class = detail::if_expression<A>>
+[[nodiscard]] auto quantize(A const& x) {
+  static_assert(detail::is_8_bit_float<T> || std::is_same<T, signed char>::value,
+                "warpwright::ew::quantize: to __nv_fp8_e4m3, __nv_fp8_e5m2 or std::int8_t");
+  return detail::make_row_function(detail::quantize_function<T>{}, x);
+}
+
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 /// Evaluates a function of each row of a matrix, and expressions of its results, as one kernel.
 ///
-/// Every output has rows * cols elements, except those that are assigned a mean(), rstd() or
-/// log_sum_exp(), which have one element a row; one at least of the former names the function. All
-/// outputs are of one row function, which may occur any number of times. Two calls of softmax() and
-/// its like are one function if they are of the same expression: of the same arrays, with equal
+/// Every output has rows * cols elements, except those of mean(), rstd(), log_sum_exp(), scale()
+/// and input_at() with nothing beside them but numbers, device_scalar(), col() and gather() by
+/// these, which have one element a row; one at least of the former names the function. All outputs
+/// are of one row function, which may occur any number of times. Two calls of softmax() and its
+/// like are one function if they are of the same expression: of the same arrays, with equal
 /// numbers, and with function objects that are equal by their operator== or, if they have none, in
 /// all their bytes. A function object with padding between its members needs an operator==. Arrays
 /// may be misaligned to any element, and an output may be in place of any in(). With rows = 0 or

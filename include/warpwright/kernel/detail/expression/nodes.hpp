@@ -22,8 +22,9 @@
 //                                array_operand, where no view is below
 //
 // A new leaf also needs an overload of description::add in describe.hpp (else it prints
-// "expression"); is_order_free (views/view_node.hpp) if its value does not depend on the index; and
-// is_input and set_input_address (traversal.hpp) if several leaves may read one array.
+// "expression"); is_order_free (views/view_node.hpp) if its value does not depend on the index,
+// is_of_row (traversal.hpp) if it is the same for a row; and is_input and set_input_address
+// (traversal.hpp) if several leaves may read one array.
 #pragma once
 
 #include <warpwright/kernel/detail/expression/operand_types.hpp>

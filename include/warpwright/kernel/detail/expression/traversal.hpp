@@ -123,6 +123,16 @@ struct is_view : std::false_type {};
 template <class E>
 inline constexpr bool holds_view = any_of_leaves<is_view, leaves_of<E>>;
 
+// Whether a leaf's value is the same for all elements of a row; other headers add theirs.
+template <class Leaf>
+struct is_of_row : std::false_type {};
+template <class T, bool Weak>
+struct is_of_row<scalar<T, Weak>> : std::true_type {};
+template <class T>
+struct is_of_row<single_input<T>> : std::true_type {};
+template <class T>
+struct is_of_row<column_input<T>> : std::true_type {};
+
 template <class Leaf>
 struct is_input : std::false_type {};
 template <class T>

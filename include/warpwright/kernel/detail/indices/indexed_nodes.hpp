@@ -196,6 +196,32 @@ struct indexed_input : detail::array_leaf<T> {
   }
 };
 
+/// What one_hot() returns.
+template <class T>
+struct one_hot_value : column_input<T> {
+  template <class C>
+  using value_type = detail::computed_t<C, float>;
+  template <int V>
+  using registers = unsigned;  // bit j: element j is 1
+
+  // Row by row of the V elements; in run_rows() they are of one.
+  template <int V, int First, class Element>
+  WARPWRIGHT_HOST_DEVICE void load(unsigned& hot, Element const& i, std::uint64_t) const {
+    std::uint64_t row = detail::row_of(i, this->cols), column = detail::column_of(i, this->cols);
+    std::uint64_t left = this->cols.divisor() - column;
+    hot = 0;
+    for (std::uint64_t j = 0; j < V; j += left, ++row, column = 0, left = this->cols.divisor()) {
+      std::uint64_t const k = static_cast<std::uint64_t>(this->data[row]) - column;
+      if (k < left && j + k < V) hot |= 1U << static_cast<unsigned>(j + k);
+      if (std::is_same<Element, detail::matrix_index>::value) break;
+    }
+  }
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(unsigned hot, int j, std::uint64_t) const {
+    return static_cast<value_type<C>>(hot >> static_cast<unsigned>(j) & 1U);
+  }
+};
+
 /// What assigning to out_at() returns, and run() evaluates.
 template <class T, class Array, bool Add, class E, class K>
 struct indexed_assignment {
@@ -208,6 +234,10 @@ namespace detail {
 
 template <class T, class Array, bool Add, class E, class K>
 inline constexpr bool is_assignment<indexed_assignment<T, Array, Add, E, K>> = true;
+
+template <class T, class Array, class K>
+struct is_of_row<indexed_input<T, Array, K>>
+    : std::bool_constant<!Array::rows && all_of_leaves<is_of_row, leaves_of<K>>> {};
 
 template <class T, class Array, class K>
 struct same_expression<indexed_input<T, Array, K>> {

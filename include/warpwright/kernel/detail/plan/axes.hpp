@@ -145,6 +145,10 @@ struct matrix_index_of_any : matrix_index {
                                              bool same)
       : matrix_index{i, r, c}, same_length{same} {}
 };
+// A row as a whole.
+struct row_index : matrix_index_of_any {
+  std::uint64_t length;
+};
 // The row and the column of an element, for rows of `cols` elements.
 WARPWRIGHT_HOST_DEVICE inline std::uint64_t row_of(std::uint64_t i, fast_divisor const& cols) {
   return cols.quotient(i);

@@ -34,10 +34,10 @@ WARPWRIGHT_HOST_DEVICE auto reduce_rows_of_block(Block& block, Pass const& pass,
   block.for_each_thread([&](unsigned t) {
     real center = 0;
     if constexpr (kind::is_centered) center = pass.center(partial[t], width_of(t));
-    statistics[t].center = center;
-    value[t] = partial_total(t, center);
+    statistics[t].center = value[t] = center;
+    if constexpr (kind::has_total) value[t] = partial_total(t, center);
   });
-  combine_groups(block, value, block.shared(), 1, groups, add{});
+  if constexpr (kind::has_total) combine_groups(block, value, block.shared(), 1, groups, add{});
   block.for_each_thread([&](unsigned t) {
     statistics[t] = pass.statistics(statistics[t].center, value[t], width_of(t));
   });
@@ -79,7 +79,7 @@ struct register_rows_kernel : warpwright::detail::kernel_base<max_row_threads, P
     block.for_each_thread([&](unsigned t) {
       pass.store_row(kept[t], statistics[t], part_of(t));
       if (part_of(t).t == 0 && row_index(t) < partition.rows) {
-        pass.store_statistics(statistics[t], row_index(t));
+        pass.store_statistics(statistics[t], kept[t].edge, row_index(t));
       }
     });
   }
@@ -122,7 +122,7 @@ struct streamed_rows_kernel
     block.leave_cluster(blocks);
     block.for_each_thread([&](unsigned t) {
       pass.store_streamed_row(statistics[t], part_of(t), cache_of(t), edge[t]);
-      if (part_of(t).t == 0) pass.store_statistics(statistics[t], index);
+      if (part_of(t).t == 0) pass.store_statistics(statistics[t], edge[t], index);
     });
     block.end_cluster(blocks);
   }
@@ -160,26 +160,35 @@ void run_row_function(Where const& execute, matrix_shape const& shape, row_lengt
   using function = typename in_all::type;
   using kind = decltype(std::declval<function>().kind);
   using expression = decltype(std::declval<function>().expression);
+  static_assert(
+      kind::has_total || ((row_output_t<A>::is_plain || !row_output_t<A>::is_matrix) && ...),
+      "warpwright::ew::run_rows: quantize() is rounded where it is written: give it and its "
+      "input() to an out() as they are");
   using pass =
       row_pass<kind, expression, in_matrices::first, in_all::uses_input, pack<row_output_t<A>...>>;
 
   std::uint64_t const n = elements_in(shape);
-  operand operands[pass::operands];
+  constexpr int arrays = pass::operands + pass::statistic_operands;
+  operand operands[arrays];
   c_array<operand, statistics + 1> of_statistics;
   c_array<int, matrices> counts;
   operand* next = operands;
   operand* next_statistic = of_statistics;
+  operand* next_of_statistics = operands + pass::operands;
   int* count = counts;
   auto const describe = [&](auto const& each) {
     using output = row_output_t<std::decay_t<decltype(each)>>;
     if constexpr (output::is_matrix) {
-      output::template describe<pass::vector>(next, each);
+      *next++ = output::template describe_output<pass::vector>(each.data, each.size);
+      each.expression.template describe<pass::vector>(next);
       *count++ = output::operands;
     } else {
-      output::describe(next_statistic, each);
+      *next_statistic++ = output::template describe_output<1>(each.data, each.size);
+      each.expression.template describe<1>(next_of_statistics);
     }
   };
   (describe(a), ...);
+  counts[matrices - 1] += pass::statistic_operands;
   if (operands[0].count != n) {
     refuse(operand_name(operands, 0, matrices > 1 ? 1 : 0),
            text{"has "} + count_as_given(operands[0].count) + " elements, but {rows, cols} = {" +
@@ -188,7 +197,7 @@ void run_row_function(Where const& execute, matrix_shape const& shape, row_lengt
   }
   check_row_length(shape);
   check_assignments(operands, counts, matrices, shape.where);
-  check_row_statistics(of_statistics, statistics, operands, pass::operands, shape);
+  check_row_statistics(of_statistics, statistics, operands, arrays, shape);
   row_function_finder<kind, expression, in_all::count> found;
   (traversal<decltype(a.expression)>::visit(a.expression, found), ...);
   if (!found.are_one()) {

@@ -8,6 +8,7 @@
 // transformed value for each, the total of the transformed values' weights, a scale from the total,
 // and results from transformed values and scale. The contract: a row function has
 //   name                     what describe() prints, followed by parameter() if there is one
+//   has_total                whether there is a total; scale() gets the centre otherwise
 //   is_centered              whether there is a centre; 0 is passed for it otherwise
 //   partial<R>               the type of a partial centre
 //   combine_centers          a functor: combines the partial centres of two sets of values
@@ -39,7 +40,7 @@ namespace ew {
 
 /// What a node of a row function stands for: the function's result, the value that it is of, or
 /// a statistic, which is one number a row.
-enum class row_part : unsigned char { result, input, mean, rstd, log_sum_exp };
+enum class row_part : unsigned char { result, input, mean, rstd, log_sum_exp, scale };
 
 namespace detail {
 
@@ -131,6 +132,7 @@ struct row_width {
 };
 
 struct softmax_base {
+  static constexpr bool has_total = true;
   static constexpr bool is_centered = true;
   template <class R>
   using partial = R;
@@ -223,6 +225,7 @@ struct log_softmax_function : softmax_base {
 };
 
 struct norm_base {
+  static constexpr bool has_total = true;
   double eps;
   float eps_as_float;  // converted once, on the host
 
@@ -339,6 +342,57 @@ struct rms_norm_function : norm_base {
       squares = no_contract::plus(squares, sum_of_squares_of(x));
     }
     [[nodiscard]] WARPWRIGHT_HOST_DEVICE R total(R) const { return squares; }
+  };
+};
+
+// The centre is the largest |x|, or NaN; it stands for the total.
+template <class T>
+struct quantize_function : softmax_base {
+  static constexpr char const* name = "quantize";
+  static constexpr char const* type_name = element_name<T>();
+  static constexpr bool has_total = false;
+  static constexpr bool is_integer = std::is_integral<T>::value;
+  static constexpr int most = is_integer                              ? 127
+                              : std::is_same<T, __nv_fp8_e4m3>::value ? 448
+                                                                      : 57344;
+  using combine_centers = max_function;
+  template <int Count, class R>
+  WARPWRIGHT_HOST_DEVICE static R partial_of(c_array<R, Count> const& x) {
+    c_array<R, Count> magnitude;
+    WARPWRIGHT_UNROLL
+    for (int j = 0; j < Count; ++j) magnitude[j] = abs_function{}(x[j]);
+    return pairwise_fold(magnitude, max_function{});
+  }
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R transform(R x, R) const {
+    return x;
+  }
+  // A normal number, so that it has a reciprocal.
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R scale(R amax, row_width<R> const&) const {
+    constexpr auto least = static_cast<R>(sizeof(R) == 4 ? 0x1p-126 : 0x1p-1022);
+    return max_function{}(amax / static_cast<R>(most), least);
+  }
+  // x / scale; to the nearest integer here, as its conversion truncates.
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R result(R x, R scale) const {
+    R const y = row_width<R>{scale, R{1} / scale}.divide_by_cols(x);
+    return is_integer ? rint_function{}(y) : y;
+  }
+  static constexpr bool has(row_part p) { return p == row_part::input || p == row_part::scale; }
+  template <row_part, class R>
+  WARPWRIGHT_HOST_DEVICE static R statistic(row_statistics<R> const& s) {
+    return s.scale;
+  }
+  template <class R>
+  struct accumulator {
+    R most = 0;
+    template <int Count>
+    WARPWRIGHT_HOST_DEVICE void accumulate(c_array<R, Count> const& x) {
+      most = max_function{}(most, partial_of(x));
+    }
+    [[nodiscard]] WARPWRIGHT_HOST_DEVICE R partial_center() const { return most; }
+    [[nodiscard]] WARPWRIGHT_HOST_DEVICE R total(R center) const { return center; }
   };
 };
 

@@ -21,6 +21,9 @@ using row_value_t =
     std::conditional_t<std::is_same<typename E::template value_type<void>, double>::value, double,
                        float>;
 
+template <class K, class E, class I>
+struct row_input_at;
+
 }  // namespace detail
 
 /// What softmax(), layer_norm() and the like return: a value for each element, which run_rows()
@@ -52,6 +55,17 @@ struct row_function {
   /// log(sum of exp(x)) over the row, of softmax() and log_softmax(); assign it to an out() of as
   /// many elements as there are rows.
   [[nodiscard]] auto log_sum_exp() const { return part<row_part::log_sum_exp>(); }
+  /// What quantize() divides a row by; for an out() of as many elements as there are rows, too.
+  [[nodiscard]] auto scale() const { return part<row_part::scale>(); }
+  /// The input() of each row in one column, as the logit of a target, for an out() of as many
+  /// elements as there are rows; 0 where the row has no such column, as -1, and nothing is read.
+  /// @param index  `col(pointer, cols)` of integers: the column of each row
+  template <class I>
+  [[nodiscard]] detail::row_input_at<K, E, I> input_at(column_input<I> const& index) const {
+    static_assert(std::is_integral<I>::value,
+                  "warpwright::ew: input_at() takes col(pointer, cols) of integers, a column each");
+    return {{}, kind, expression, index};
+  }
 
   template <int V, int First>
   WARPWRIGHT_HOST_DEVICE void load(detail::no_registers&, std::uint64_t, std::uint64_t) const {
@@ -110,6 +124,40 @@ struct row_function_leaf {
   }
 };
 
+// What input_at() returns, held as statistics are. It is read before the row is stored, which may
+// be in place.
+template <class K, class E, class I>
+struct row_input_at : row_function_leaf<K, E, row_part::log_sum_exp> {
+  static constexpr int operands = 1 + E::operands;
+  K kind;
+  E expression;
+  column_input<I> index;
+
+  template <int V, int First, class Index>
+  WARPWRIGHT_HOST_DEVICE void load(row_values<row_value_t<E>, 1>& r, Index const& i,
+                                   std::uint64_t wide) const {
+    static_assert(std::is_same<Index, row_index>::value,
+                  "warpwright::ew: input_at() is one number a row: in run_rows() it goes to an "
+                  "out() of as many, beside statistics, numbers and col()");
+    auto const k = static_cast<std::uint64_t>(index.data[row_of(i, index.cols)]);
+    r.of[0] = 0;
+    if (k >= i.length) return;
+    typename E::template registers<1> x;
+    expression.template load<1, 0>(x, i.index + k, wide);
+    r.of[0] = convert<row_value_t<E>>(expression.template value<void, 1>(x, 0, i.index + k));
+  }
+  template <int V, class Operand>
+  void describe(Operand*& next) const {
+    expression.template describe<V>(next);
+    index.template describe<V>(next);
+  }
+};
+
+template <class K, class E, row_part Part>
+struct is_of_row<row_function<K, E, Part>> : std::bool_constant<is_statistic(Part)> {};
+template <class K, class E, class I>
+struct is_of_row<row_input_at<K, E, I>> : std::true_type {};
+
 struct to_row_function_leaf {
   template <class K, class E, row_part Part>
   row_function_leaf<K, E, Part> operator()(row_function<K, E, Part> const&) const {
@@ -135,6 +183,8 @@ struct row_function_of<row_function<K, E, Part>> : std::true_type {
   using type = row_function<K, E>;
   static constexpr bool is_input = Part == row_part::input;
 };
+template <class K, class E, class I>
+struct row_function_of<row_input_at<K, E, I>> : row_function_of<row_function<K, E>> {};
 template <class E>
 inline constexpr bool has_row_function = any_of_leaves<row_function_of, leaves_of<E>>;
 
@@ -237,14 +287,14 @@ struct row_function_finder {
   c_array<E const*, Count> expressions;
   int count = 0;
 
-  template <row_part Part>
-  WARPWRIGHT_HOST_DEVICE void operator()(row_function<K, E, Part> const& f) {
-    kinds[count] = &f.kind;
-    expressions[count] = &f.expression;
-    ++count;
-  }
   template <class Leaf>
-  WARPWRIGHT_HOST_DEVICE void operator()(Leaf const&) {}
+  WARPWRIGHT_HOST_DEVICE void operator()(Leaf const& leaf) {
+    if constexpr (row_function_of<Leaf>::value) {
+      kinds[count] = &leaf.kind;
+      expressions[count] = &leaf.expression;
+      ++count;
+    }
+  }
 
   /// Whether all are the same.
   [[nodiscard]] bool are_one() const {

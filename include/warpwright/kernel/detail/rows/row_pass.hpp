@@ -107,81 +107,65 @@ struct is_input : std::false_type {};
 template <class T>
 struct is_input<input<T>> : std::true_type {};
 
-// An output of rows * cols elements.
+// An output of rows * cols elements; or of one a row, of statistics and what is the same for a row,
+// which a row_index loads and store_statistic() stores.
 template <class T, class E>
-struct row_matrix_output : fused_part<T, row_kernel_node_t<E>> {
-  static constexpr bool is_matrix = true;
-  // The operands, in the order of their numbers, as leaves.
+struct row_output : fused_part<T, row_kernel_node_t<E>> {
+  using base = fused_part<T, row_kernel_node_t<E>>;
+  static constexpr bool is_matrix = !has_row_function<E> || !all_of_leaves<is_of_row, leaves_of<E>>;
+  static constexpr bool is_plain = std::is_same<leaves_of<E>, leaf_list<E>>::value;
+  static constexpr int operands = is_matrix ? base::operands : 0;
+  static constexpr int statistic_operands = is_matrix ? 0 : E::operands;
+  static constexpr int widest_bytes = is_matrix ? base::widest_bytes : 1;
+  static constexpr int loaded_bytes = is_matrix ? base::loaded_bytes : 0;
+  template <int V>
+  using registers =
+      std::conditional_t<is_matrix || V == 1, typename base::template registers<V>, no_registers>;
+  template <int V>
+  using results = std::conditional_t<is_matrix, typename base::template results<V>, no_registers>;
+  // The operands of a matrix, in the order of their numbers, as leaves.
   struct output_leaf {
     static constexpr int operands = 1;
   };
-  using operand_leaves = typename joined_leaves<leaf_list<output_leaf>, leaves_of<E>>::type;
+  using operand_leaves = std::conditional_t<
+      is_matrix, typename joined_leaves<leaf_list<output_leaf>, leaves_of<E>>::type, leaf_list<>>;
 
-  static row_matrix_output make(assignment<T, E> const& a) {
+  static row_output make(assignment<T, E> const& a) {
     return {{a.data, traversal<E>::replace(a.expression, to_row_function_leaf{})}};
   }
-  template <int V>
-  static void describe(operand*& next, assignment<T, E> const& a) {
-    *next++ = describe_array<T, V>(access_pattern::elements, a.data, a.size);
-    a.expression.template describe<V>(next);
+  template <int V, int First, class Element>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Element const& i, std::uint64_t wide) const {
+    if constexpr (is_matrix != std::is_same<Element, row_index>::value)
+      base::template load<V, First>(r, i, wide);
   }
   template <class Registers, class Fill>
   WARPWRIGHT_HOST_DEVICE void set_row_function(Registers& r, Fill const& fill) const {
-    traversal<row_kernel_node_t<E>>::visit(this->expression, fill, r);
+    if constexpr (is_matrix) traversal<row_kernel_node_t<E>>::visit(this->expression, fill, r);
   }
-  template <class K, class R>
-  WARPWRIGHT_HOST_DEVICE void store_statistic(K const&, row_statistics<R> const&,
-                                              std::uint64_t) const {}
-};
-
-// An output of one number a row.
-template <class T, row_part Part>
-struct row_statistic_output {
-  static constexpr bool is_matrix = false;
-  static constexpr int operands = 0;
-  static constexpr int widest_bytes = 1;
-  static constexpr int loaded_bytes = 0;
-  using operand_leaves = leaf_list<>;
   template <int V>
-  using registers = no_registers;
-  template <int V>
-  using results = no_registers;
-
-  bits_of<T>* data;
-
-  template <class E>
-  static row_statistic_output make(assignment<T, E> const& a) {
-    return {a.data};
+  WARPWRIGHT_HOST_DEVICE void compute(results<V>& result, registers<V> const& r,
+                                      std::uint64_t i) const {
+    if constexpr (is_matrix) base::template compute<V>(result, r, i);
   }
-  template <class E>
-  static void describe(operand*& next, assignment<T, E> const& a) {
-    *next++ = describe_array<T, 1>(access_pattern::elements, a.data, a.size);
+  template <int V, int First, class Element>
+  WARPWRIGHT_HOST_DEVICE void store(results<V> const& result, Element const& i,
+                                    std::uint64_t wide) const {
+    if constexpr (is_matrix) base::template store<V, First>(result, i, wide);
   }
-  template <int V, int First, class Index>
-  WARPWRIGHT_HOST_DEVICE void load(no_registers&, Index const&, std::uint64_t) const {}
   template <class Fill>
-  WARPWRIGHT_HOST_DEVICE void set_row_function(no_registers&, Fill const&) const {}
-  template <int V>
-  WARPWRIGHT_HOST_DEVICE void compute(no_registers&, no_registers const&, std::uint64_t) const {}
-  template <int V, int First, class Index>
-  WARPWRIGHT_HOST_DEVICE void store(no_registers const&, Index const&, std::uint64_t) const {}
-  template <class K, class R>
-  WARPWRIGHT_HOST_DEVICE void store_statistic(K const& kind, row_statistics<R> const& s,
+  WARPWRIGHT_HOST_DEVICE void store_statistic(registers<1>& r, Fill const& fill,
                                               std::uint64_t row) const {
-    data[row] = element_traits<T>::encode(prepare_encode<T>(kind.template statistic<Part>(s)));
+    if constexpr (!is_matrix) {
+      traversal<row_kernel_node_t<E>>::visit(this->expression, fill, r);
+      this->data[row] = element_traits<T>::encode(base::template computed<1>(r, 0, 0));
+    }
   }
 };
-
 template <class A>
 struct row_output_of;
 template <class T, class E>
 struct row_output_of<assignment<T, E>> {
-  using type = row_matrix_output<T, E>;
-};
-template <class T, class K, class E, row_part Part>
-struct row_output_of<assignment<T, row_function<K, E, Part>>> {
-  using type = std::conditional_t<is_statistic(Part), row_statistic_output<T, Part>,
-                                  row_matrix_output<T, row_function<K, E, Part>>>;
+  using type = row_output<T, E>;
 };
 template <class A>
 using row_output_t = typename row_output_of<A>::type;
@@ -223,7 +207,7 @@ struct row_function_fill {
 /// @tparam First       the number of the first operand of E
 /// @tparam KeepsInput  whether values are needed beside results: then they are not transformed
 ///   where they are kept
-/// @tparam Outputs     a pack of row_matrix_output and row_statistic_output
+/// @tparam Outputs     a pack of row_output
 template <class K, class E, int First, bool KeepsInput, class Outputs>
 struct row_pass;
 
@@ -235,7 +219,8 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   using accumulator = typename K::template accumulator<real>;
   using offsets = operand_offsets<Output::operands...>;
   static constexpr int operands = (0 + ... + Output::operands);
-  static_assert(operands <= 64,
+  static constexpr int statistic_operands = (0 + ... + Output::statistic_operands);
+  static_assert(operands + statistic_operands <= 64,
                 "warpwright::ew::run_rows: more than 64 arrays in one kernel; split the "
                 "expressions");
   static constexpr int vector = vector_elements(largest(Output::widest_bytes...));
@@ -281,7 +266,9 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
 
   // What a thread keeps of a row: vectors, and one element in no vector.
   using values = row_values<real, vector>;
-  using edge_value = row_values<real, 1>;
+  struct edge_value : row_values<real, 1> {
+    registers<1> of_row;  // of the row's first thread
+  };
   struct row_registers {
     c_array<values, vectors> x;
     edge_value edge;
@@ -308,9 +295,10 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
                                                          row_width<real> const& w) const {
     return {center, total, kind.scale(total, w)};
   }
-  WARPWRIGHT_HOST_DEVICE void store_statistics(row_statistics<real> const& s,
+  WARPWRIGHT_HOST_DEVICE void store_statistics(row_statistics<real> const& s, edge_value& edge,
                                                std::uint64_t row) const {
-    (at<Index>(outputs).store_statistic(kind, s, row), ...);
+    row_function_fill<K, real, 1, !KeepsInput> const fill{kind, s, edge.of};
+    (at<Index>(outputs).store_statistic(at<Index>(edge.of_row), fill, row), ...);
   }
 
   // ---- A row in registers ----
@@ -318,6 +306,7 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   WARPWRIGHT_HOST_DEVICE void load_row(row_registers& kept, part const& p) const {
     vector_loads<vectors> r;
     load_input(r.of, p, p.t);
+    load_of_row(kept.edge, p);
     p.template for_each_vector<vectors>(
         p.t, [&](unsigned u, unsigned v) { evaluate<vector>(kept.x[u], r.of[u], p.index(v)); });
     load_edge(kept.edge, p);
@@ -371,6 +360,7 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
       });
     }
     if (p.has_edge()) all.accumulate(edge.of);  // last: it was loaded first
+    load_of_row(edge, p);
     return all;
   }
   // What is not cached is read again, the last vectors first, as the L2 cache still has those.
@@ -477,6 +467,13 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
     typename E::template registers<1> r;
     expression.template load<1, First>(r, p.edge_index(), all_wide_bits);
     evaluate<1>(edge, r, p.edge_index());
+  }
+
+  WARPWRIGHT_HOST_DEVICE void load_of_row(edge_value& edge, part const& p) const {
+    if (p.t != 0) return;
+    std::uint64_t const length = p.row.vectors * std::uint64_t{vector} + p.row.edge;
+    load_others<1>(edge.of_row, row_index{{p.row.begin, p.row.row, 0, false}, length},
+                   all_wide_bits);
   }
 
   template <int V>
