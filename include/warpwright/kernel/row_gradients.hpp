@@ -130,9 +130,8 @@ template <class A, class = detail::if_expression<A>>
 template <class T, class K, class E>
 [[nodiscard]] auto operator+=(reduction_target<T> const& target,
                               reduction<detail::of_column<K>, E> const& r) {
-  auto const written = target = r;
   static_assert(detail::is_number<T>, "warpwright::ew::to: += is of real numbers");
-  return detail::accumulation<T, K, E>{written.data, written.expression};
+  return detail::accumulation<T, K, E>{target = r};
 }
 
 /// What layer_norm_backward() and rms_norm_backward() return: the gradients, for
@@ -218,8 +217,7 @@ template <class Dy, class Y, class = detail::if_operands<Dy, Y>>
 /// @param goals  as passed to run_row_gradients()
 template <class... Goal>
 [[nodiscard]] std::size_t row_gradients_workspace_bytes(matrix_shape const& shape, Goal const&...) {
-  using pass = detail::gradient_pass<Goal...>;
-  return detail::workspace_head_bytes + detail::partial_bytes<pass>(shape);
+  return detail::gradient_call<Goal...>::workspace_bytes(shape);
 }
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
@@ -252,42 +250,41 @@ void run_row_gradients(stream_ref stream, reduction_workspace const& workspace,
                        matrix_shape const& shape, Goal const&... goals) {
   detail::check_workspace(workspace.size_bytes(), row_gradients_workspace_bytes(shape, goals...),
                           shape.where, "row_gradients_workspace_bytes()");
-  detail::run_gradients(warpwright::detail::on_stream{stream, shape.where}, workspace.data(),
-                        workspace.size_bytes(), shape, goals...);
+  detail::gradient_call<Goal...>::run(warpwright::detail::on_stream{stream, shape.where},
+                                      workspace.data(), workspace.size_bytes(), shape, goals...);
 }
 /// The same with a workspace from a pool, where there are reductions.
 /// **Capture:** as the pool's. **Cost:** an allocation more.
 template <class Pool, class... Goal, class = detail::if_pool<Pool>>
 void run_row_gradients(stream_ref stream, Pool& pool, matrix_shape const& shape,
                        Goal const&... goals) {
-  using pass = detail::gradient_pass<Goal...>;
+  using call = detail::gradient_call<Goal...>;
   warpwright::detail::on_stream const execute{stream, shape.where};
-  if constexpr (pass::has_columns || pass::has_wholes) {
-    std::size_t const bytes = row_gradients_workspace_bytes(shape, goals...);
+  if constexpr (call::pass::reduces) {
+    std::size_t const bytes = call::workspace_bytes(shape);
     detail::workspace_block<Pool> const block{pool, stream, bytes, shape.where};
-    detail::run_gradients(execute, block.data(), bytes, shape, goals...);
+    call::run(execute, block.data(), bytes, shape, goals...);
   } else {
-    detail::run_gradients(execute, nullptr, 0, shape, goals...);
+    call::run(execute, nullptr, 0, shape, goals...);
   }
 }
 /// The same without reductions, which needs no workspace.
 template <class... Goal>
 void run_row_gradients(stream_ref stream, matrix_shape const& shape, Goal const&... goals) {
-  using pass = detail::gradient_pass<Goal...>;
+  using call = detail::gradient_call<Goal...>;
   static_assert(
-      !pass::has_columns && !pass::has_wholes,
+      !call::pass::reduces,
       "warpwright::ew::run_row_gradients: reductions need a workspace or a pool behind the "
       "stream");
-  detail::run_gradients(warpwright::detail::on_stream{stream, shape.where}, nullptr, 0, shape,
-                        goals...);
+  call::run(warpwright::detail::on_stream{stream, shape.where}, nullptr, 0, shape, goals...);
 }
 /// The same on the calling thread, over arrays in host memory, in the order in which a GPU adds.
 /// **Threads:** any.
 template <class... Goal>
 void run_row_gradients_host(matrix_shape const& shape, Goal const&... goals) {
   detail::host_workspace workspace{row_gradients_workspace_bytes(shape, goals...)};
-  detail::run_gradients(warpwright::detail::on_calling_thread{shape.where}, workspace.data(), 0,
-                        shape, goals...);
+  detail::gradient_call<Goal...>::run(warpwright::detail::on_calling_thread{shape.where},
+                                      workspace.data(), 0, shape, goals...);
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
