@@ -77,18 +77,15 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
       load<false>(next[t], first, t, tile);
     });
     for (std::uint64_t row = first; row < partition.rows; row += step) {
-      bool const is_last = row + step >= partition.rows;
       for (unsigned k = 0; k < steps; ++k) {
-        unsigned const chunk = k < chunks ? tile + k : k - chunks;
+        unsigned const chunk = tile + (k < chunks ? k : k - chunks);
         bool const is_new = steps > 1 || row == first;  // what all rows share
         block.for_each_thread([&](unsigned t) {
           if (is_new) load<true>(next[t], row, t, chunk);
           kept[t] = next[t];
-          if (k + 1 == steps) {
-            load<false>(next[t], row + step, t, tile);
-          } else {
-            load<false>(next[t], row, t, k + 1 < chunks ? k + 1 : k + 1 - chunks);
-          }
+          unsigned const next_k = k + 1 == steps ? 0 : k + 1;
+          load<false>(next[t], next_k == 0 ? row + step : row, t,
+                      tile + (next_k < chunks ? next_k : next_k - chunks));
           if (k == 0) total[t] = totals::none(pass.nodes);
           if constexpr (Pass::totals::count != 0) {
             if (k >= chunks) return;
@@ -112,10 +109,16 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
             if constexpr (Pass::totals::count != 0) pass.forget(kept[t].of[u]);
             pass.finish(kept[t].of[u], total[t], i, states[t].of + u * V, whole[t]);
           });
+          if (steps > 1) store_states(states[t], t, chunk, split);
         });
-        if (k + 1 == steps && is_last) block.trigger_dependents();
-        if (steps > 1 || is_last) store_states(block, states, chunk, split);
       }
+    }
+    block.trigger_dependents();
+    if (steps == 1 && Pass::columns::count != 0) {
+      if (partition.rows_per_block > 1) combine_rows(block, states);
+      block.for_each_thread([&](unsigned t) {
+        if (t < partition.row.threads) store_states(states[t], t, tile, split);
+      });
     }
     if constexpr (Pass::wholes::count != 0) {
       combine_groups(
@@ -137,15 +140,15 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
                                           F const& f) const {
     row += partition.row_of_thread(t);
     if (row >= partition.rows) return;
+#if defined(__CUDA_ARCH__)
+    asm volatile("" : "+l"(row));  // else the loop over rows keeps an address for each array
+#endif
     WARPWRIGHT_UNROLL
     for (unsigned u = 0; u < vectors; ++u) {
       unsigned const v = first_vector(t, chunk) + u * partition.row.threads;
       if (v >= partition.vectors) continue;
       unsigned const column = partition.wide ? v * V : v;
-      f(u, pass_place<Steady>{{row * partition.cols + column, row, column},
-                              partition.wide,
-                              partition.wide ? 1 : partition.vectors,
-                              static_cast<unsigned>(partition.cols)});
+      f(u, pass_place<Steady>{{row * partition.cols + column, row, column}, partition});
     }
   }
   template <bool Steady>
@@ -168,33 +171,34 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
       }
     }
   }
-  // Combines those of the rows that the block takes at once, and stores them.
-  template <class Block, class States>
-  WARPWRIGHT_HOST_DEVICE void store_states(Block& block, States& states, unsigned chunk,
+  WARPWRIGHT_HOST_DEVICE void store_states(kept_states const& states, unsigned t, unsigned chunk,
                                            unsigned split) const {
-    if constexpr (Pass::columns::count != 0) {
-      auto* const exchange = reinterpret_cast<columns*>(block.shared().exchange);
-      unsigned const rows = partition.rows_per_block, threads = partition.row.threads;
-      WARPWRIGHT_UNROLL
-      for (unsigned slot = 0; slot < vectors * V; ++slot) {
-        if (rows > 1) {
-          block.for_each_thread([&](unsigned t) { exchange[t] = states[t].of[slot]; });
-          block.synchronize();
-          WARPWRIGHT_NO_UNROLL
-          for (unsigned half = half_of(rows); half != 0; half /= 2) {
-            block.for_each_thread([&](unsigned t) {
-              if (t >= half * threads || t + half * threads >= rows * threads) return;
-              exchange[t] = columns::combine(pass.parts, exchange[t], exchange[t + half * threads]);
-            });
-            block.synchronize();
-          }
-        }
-        block.for_each_thread([&](unsigned t) {
-          unsigned const v = first_vector(t, chunk) + slot / V * threads;
-          if (t >= threads || v >= partition.vectors) return;
-          left(split, slot, v) = rows > 1 ? exchange[t] : states[t].of[slot];
-        });
+    WARPWRIGHT_UNROLL
+    for (unsigned slot = 0; slot < vectors * V; ++slot) {
+      unsigned const v = first_vector(t, chunk) + slot / V * partition.row.threads;
+      if (Pass::columns::count != 0 && v < partition.vectors) {
+        left(split, slot, v) = states.of[slot];
       }
+    }
+  }
+  // Combines those of the rows that the block takes at once.
+  template <class Block, class States>
+  WARPWRIGHT_HOST_DEVICE void combine_rows(Block& block, States& states) const {
+    auto* const exchange = reinterpret_cast<columns*>(block.shared().exchange);
+    WARPWRIGHT_UNROLL
+    for (unsigned slot = 0; slot < vectors * V; ++slot) {
+      block.for_each_thread([&](unsigned t) { exchange[t] = states[t].of[slot]; });
+      block.synchronize();
+      WARPWRIGHT_NO_UNROLL
+      for (unsigned half = half_of(partition.rows_per_block); half != 0; half /= 2) {
+        unsigned const other = half * partition.row.threads;
+        block.for_each_thread([&](unsigned t) {
+          if (t >= other || t + other >= block.threads()) return;
+          exchange[t] = columns::combine(pass.parts, exchange[t], exchange[t + other]);
+        });
+        block.synchronize();
+      }
+      block.for_each_thread([&](unsigned t) { states[t].of[slot] = exchange[t]; });
     }
   }
   // The greatest power of two below `count`.

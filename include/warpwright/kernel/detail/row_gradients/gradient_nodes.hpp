@@ -6,6 +6,7 @@
 #pragma once
 
 #include <warpwright/kernel/detail/reduce/reduction_pass.hpp>
+#include <warpwright/kernel/detail/row_gradients/gradient_plan.hpp>
 #include <warpwright/kernel/detail/rows/row_nodes.hpp>
 
 WARPWRIGHT_BEGIN
@@ -143,14 +144,32 @@ struct pass_node_finder {
 /// The V elements that a thread takes of a row: neighbours, or, where vectors do not fit, `step`
 /// apart, so that those of neighbouring threads are neighbours.
 /// @tparam Steady  what all rows share is loaded, else all else
-template <bool Steady>
+template <bool Steady, bool Wide = false>
 struct pass_place : matrix_index {
-  static constexpr bool steady = Steady;
-  bool wide;
-  unsigned step;
-  unsigned cols;
-  [[nodiscard]] WARPWRIGHT_HOST_DEVICE bool has(unsigned j) const {
-    return column + j * step < cols;
+  static constexpr bool steady = Steady, wide = Wide;
+  gradient_partition const& partition;
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE unsigned step() const {
+    unsigned between = partition.vectors;
+#if defined(__CUDA_ARCH__)
+    asm volatile("" : "+r"(between));  // else loops keep in registers what is computed from it
+#endif
+    return between;
+  }
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint64_t element(unsigned j) const {
+    return index + j * (partition.wide ? 1 : partition.vectors);
+  }
+  // How many of V elements exist.
+  template <unsigned V>
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE unsigned count() const {
+    unsigned n = V;
+    if (!partition.wide) {
+      unsigned const by = step();
+      while (!has(n - 1, by)) --n;
+    }
+    return n;
+  }
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE bool has(unsigned j, unsigned step) const {
+    return column + j * step < partition.cols;
   }
 };
 
@@ -174,17 +193,16 @@ struct pass_leaf : Leaf {
     std::uint64_t const from = Steady ? i.column : i.index;
     if constexpr (Place::steady != Steady) {
       return;
-    } else if constexpr (V == 1 ||
+    } else if constexpr (Place::wide || V == 1 ||
                          std::is_same<single, typename Leaf::template registers<V>>::value) {
-      Leaf::template load<V, First>(r, from, wide);
-    } else if (i.wide) {
       Leaf::template load<V, First>(r, from, wide);
     } else {
       r = {};
+      unsigned const step = i.step();
       WARPWRIGHT_UNROLL
       for (unsigned j = 0; j < V; ++j) {
         single one{};
-        if (i.has(j)) Leaf::template load<1, First>(one, from + j * i.step, wide);
+        if (i.has(j, step)) Leaf::template load<1, First>(one, from + j * step, wide);
         set_element(r, static_cast<int>(j), one);
       }
     }

@@ -211,14 +211,14 @@ struct gradient_pass_of<leaf_list<Node...>, std::index_sequence<K...>,
   pack<pass_part<A>...> parts;
   pack<row_width<float>, row_width<double>> width;
 
-  template <class Place>
-  WARPWRIGHT_HOST_DEVICE void load(registers& r, Place const& i) const {
-    (at<K>(nodes).expression.template load<vector, offsets::of(K)>(at<K>(r.nodes), i,
-                                                                   all_wide_bits),
-     ...);
-    (at<Index>(parts).template load<vector, offsets::of(sizeof...(Node) + Index)>(
-         at<Index>(r.parts), i, all_wide_bits),
-     ...);
+  // One branch, the same for the whole grid, so that the loads follow each other.
+  template <bool Steady>
+  WARPWRIGHT_HOST_DEVICE void load(registers& r, pass_place<Steady> const& i) const {
+    if (i.partition.wide) {
+      load_from(r, pass_place<Steady, true>{i, i.partition});
+    } else {
+      load_from(r, i);
+    }
   }
   WARPWRIGHT_HOST_DEVICE void forget(registers& r) const {
     forget_values const f{};
@@ -230,15 +230,14 @@ struct gradient_pass_of<leaf_list<Node...>, std::index_sequence<K...>,
   template <class Place>
   WARPWRIGHT_HOST_DEVICE void add_totals(totals& sum, registers const& r, Place const& i) const {
     values x WARPWRIGHT_ZERO_ON_HOST;
+    unsigned const count = i.template count<vector>();  // no branch: it would keep all of y
     (evaluate<false, Node>(x, at<K>(nodes), at<K>(r.nodes), i), ...);
     totals::each(nodes, [&](auto const& part, auto index) {
       auto& of_row = at<index.value>(sum);
       c_array<std::decay_t<decltype(of_row)>, vector> y;
       compute(y, part.expression, at<index.value>(r.nodes), x, i);
       WARPWRIGHT_UNROLL
-      for (unsigned j = 0; j < vector && !i.wide; ++j) {
-        if (!i.has(j)) y[j] = 0;
-      }
+      for (unsigned j = 0; j < vector; ++j) y[j] = j < count ? y[j] : 0;
       of_row = no_contract::plus(of_row, pairwise_fold(y, add{}));
     });
   }
@@ -254,21 +253,24 @@ struct gradient_pass_of<leaf_list<Node...>, std::index_sequence<K...>,
       of_type<node_values<node, vector>>(x).of[0] =
           node::is_mean ? of_type<row_width<real>>(width).divide_by_cols(total) : total;
     });
+    unsigned const count = wholes::count == 0 ? 0 : i.template count<vector>();
     (evaluate<true, Node>(x, at<K>(nodes), at<K>(r.nodes), i), ...);
     pack<typename pass_part<A>::template results<vector>...> results{};
     outputs::each(parts, [&](auto const& part, auto index) {
       auto own = at<index.value>(r.parts);
       fill(part.expression, own, x);
-      part.template compute<vector>(at<index.value>(results), own, i.index, i.step);
+      part.template compute<vector>(at<index.value>(results), own, i.index,
+                                    static_cast<unsigned>(i.element(1) - i.index));
     });
     outputs::each(parts, [&](auto const& part, auto index) {
       auto const& result = at<index.value>(results);
-      if (i.wide) {
+      if (i.partition.wide) {
         result.store_wide(part.data + i.index);
       } else {
+        unsigned const step = i.step();
         WARPWRIGHT_UNROLL
         for (unsigned j = 0; j < vector; ++j) {
-          if (i.has(j)) part.data[i.index + j * i.step] = result.get(static_cast<int>(j));
+          if (i.has(j, step)) part.data[i.index + j * step] = result.get(static_cast<int>(j));
         }
       }
     });
@@ -285,12 +287,20 @@ struct gradient_pass_of<leaf_list<Node...>, std::index_sequence<K...>,
       compute(y, part.expression, at<index.value>(r.parts), x, i);
       WARPWRIGHT_UNROLL
       for (unsigned j = 0; j < vector; ++j) {
-        if (i.wide || i.has(j)) part.append(at<index.value>(of_all), y[j], i.index + j * i.step);
+        if (j < count) part.append(at<index.value>(of_all), y[j], i.element(j));
       }
     });
   }
 
  private:
+  template <class Place>
+  WARPWRIGHT_HOST_DEVICE void load_from(registers& r, Place const& i) const {
+    constexpr std::uint64_t wide = all_wide_bits;
+    (at<K>(nodes).expression.template load<vector, offsets::of(K)>(at<K>(r.nodes), i, wide), ...);
+    (at<Index>(parts).template load<vector, offsets::of(sizeof...(Node) + Index)>(
+         at<Index>(r.parts), i, wide),
+     ...);
+  }
   template <class E, class Registers>
   WARPWRIGHT_HOST_DEVICE static void fill(E const& expression, Registers& r, values const& x) {
     node_fill<values> const with{x};
@@ -302,8 +312,8 @@ struct gradient_pass_of<leaf_list<Node...>, std::index_sequence<K...>,
     fill(expression, own, x);
     WARPWRIGHT_UNROLL
     for (int j = 0; j < vector; ++j) {
-      y[j] = convert<Y>(expression.template value<void, vector>(
-          own, j, i.index + static_cast<unsigned>(j) * i.step));
+      y[j] = convert<Y>(
+          expression.template value<void, vector>(own, j, i.element(static_cast<unsigned>(j))));
     }
   }
   // The value of once(), of an expression with a sum of the row only where that is known.
