@@ -13,26 +13,6 @@ WARPWRIGHT_BEGIN
 namespace ew::detail {
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-// The partial results of blocks in the workspace.
-template <class Pass>
-struct partial_results {
-  typename Pass::columns* of_columns = nullptr;  // of each split, element 0 of all vectors first
-  typename Pass::wholes* of_all = nullptr;
-
-  partial_results(void* workspace, gradient_partition const& p) {
-    if (workspace == nullptr) return;
-    auto* const memory = static_cast<unsigned char*>(workspace) + workspace_head_bytes;
-    of_columns = reinterpret_cast<typename Pass::columns*>(memory);
-    of_all = reinterpret_cast<typename Pass::wholes*>(memory + column_bytes(p));
-  }
-  static std::uint64_t positions(gradient_partition const& p) {
-    return Pass::columns::count == 0 ? 0 : std::uint64_t{Pass::vector} * p.vectors;
-  }
-  static std::size_t column_bytes(gradient_partition const& p) {
-    return round_up_to_16(p.splits * positions(p) * sizeof(typename Pass::columns));
-  }
-};
-
 template <class Pass>
 struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
   static constexpr unsigned V = Pass::vector, vectors = Pass::vectors;
@@ -54,7 +34,9 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
 
   Pass pass;
   gradient_partition partition;
-  partial_results<Pass> partial;
+  // What blocks leave: of columns for each split, the first elements of all vectors first.
+  columns* of_columns;
+  wholes* of_all;
 
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
@@ -106,7 +88,6 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
         block.for_each_thread([&](unsigned t) {
           if (is_new) load_states(states[t], t, chunk, split, row == first);
           each_vector<false>(t, row, chunk, [&](unsigned u, auto const& i) {
-            if constexpr (Pass::totals::count != 0) pass.forget(kept[t].of[u]);
             pass.finish(kept[t].of[u], total[t], i, states[t].of + u * V, whole[t]);
           });
           if (steps > 1) store_states(states[t], t, chunk, split);
@@ -125,7 +106,7 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
           block, whole, block.shared().scratch, round, thread_groups{block.threads()},
           [&](wholes const& a, wholes const& b) { return wholes::combine(pass.parts, a, b); });
       block.for_each_thread([&](unsigned t) {
-        if (t == 0) partial.of_all[block.index()] = whole[t];
+        if (t == 0) of_all[block.index()] = whole[t];
       });
     }
   }
@@ -158,7 +139,7 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
   }
   // Where a block leaves the states of a column.
   WARPWRIGHT_HOST_DEVICE columns& left(unsigned split, unsigned slot, unsigned v) const {
-    return partial.of_columns[(std::uint64_t{split} * V + slot % V) * partition.vectors + v];
+    return of_columns[(std::uint64_t{split} * V + slot % V) * partition.vectors + v];
   }
   WARPWRIGHT_HOST_DEVICE void load_states(kept_states& states, unsigned t, unsigned chunk,
                                           unsigned split, bool is_first) const {
@@ -223,19 +204,16 @@ struct gradient_finish_kernel : warpwright::detail::kernel_base<gradient_finish_
 
   typename columns::parts parts;
   gradient_partition partition;
-  partial_results<Pass> partial;
+  columns const* of_columns;
+  wholes const* of_all;
 
-  static std::uint64_t blocks(gradient_partition const& p) {
-    return divide_up(partial_results<Pass>::positions(p), gradient_finish_columns) +
-           (wholes::count != 0 ? 1 : 0);
-  }
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
     if (wholes::count != 0 && block.index() == block.count() - 1) {
-      combine(block, partial.of_all, partition.splits * partition.tiles, 1, 0,
+      combine(block, of_all, partition.splits * partition.tiles, 1, 0,
               partition.rows * partition.cols);
     } else if constexpr (columns::count != 0) {
-      combine(block, partial.of_columns, partition.splits, Pass::vector * partition.vectors,
+      combine(block, of_columns, partition.splits, Pass::vector * partition.vectors,
               block.index() * gradient_finish_columns, partition.rows);
     }
   }
@@ -289,9 +267,16 @@ struct gradient_call {
     return plan_gradients(shape.rows, shape.cols, pass::vector, pass::vectors,
                           pass::totals::count != 0, pass::max_threads);
   }
+  // Of the partial results of columns.
+  static std::size_t column_bytes(gradient_partition const& p) {
+    return pass::columns::count == 0
+               ? 0
+               : round_up_to_16(std::uint64_t{p.splits} * p.vectors *
+                                (pass::vector * sizeof(typename pass::columns)));
+  }
   static std::size_t workspace_bytes(matrix_shape const& shape) {
     gradient_partition const p = plan(shape);
-    return workspace_head_bytes + partial_results<pass>::column_bytes(p) +
+    return workspace_head_bytes + column_bytes(p) +
            p.splits * p.tiles * sizeof(typename pass::wholes);
   }
   // Checks, plans, and runs the kernels, on a stream or on the calling thread.
@@ -334,20 +319,24 @@ struct gradient_call {
     gradient_partition p = plan(shape);
     p.wide = shape.cols % static_cast<unsigned>(pass::vector) == 0 && shape.cols != 0 &&
              wide_operands(operands, arrays, 0, pass::vector) == bits_of_operands(arrays);
-    partial_results<pass> const partial{workspace, p};
+    auto* memory = static_cast<unsigned char*>(workspace);
+    if (pass::reduces) memory += workspace_head_bytes;
+    auto* const of_columns = reinterpret_cast<typename pass::columns*>(memory);
+    auto* const of_all = reinterpret_cast<typename pass::wholes*>(memory + column_bytes(p));
     char const* const name = "warpwright::ew::run_row_gradients";
     pass const all = make_pass(nodes{}, shape, a...);
-    unsigned const threads = p.row.threads * p.rows_per_block;
     if (p.splits != 0) {
-      execute(std::uint64_t{p.tiles} * p.splits, threads,
-              gradient_kernel<pass>{{}, all, p, partial}, name);
+      execute(std::uint64_t{p.tiles} * p.splits, p.row.threads * p.rows_per_block,
+              gradient_kernel<pass>{{}, all, p, of_columns, of_all}, name);
     }
-    using finish = gradient_finish_kernel<pass>;
     if constexpr (pass::reduces) {
-      if (finish::blocks(p) != 0) {
-        execute(finish::blocks(p), gradient_finish_threads, finish{{}, all.parts, p, partial},
-                name);
-      }
+      std::uint64_t const positions =
+          pass::columns::count == 0 ? 0 : std::uint64_t{p.vectors} * pass::vector;
+      std::uint64_t const blocks =
+          divide_up(positions, gradient_finish_columns) + (pass::wholes::count != 0 ? 1 : 0);
+      if (blocks == 0) return;
+      execute(blocks, gradient_finish_threads,
+              gradient_finish_kernel<pass>{{}, all.parts, p, of_columns, of_all}, name);
     }
   }
 

@@ -34,8 +34,6 @@ struct reduced_part {
   static constexpr int loaded_bytes = pass_expression<E>::loaded_bytes;
   template <int V>
   using registers = typename pass_expression<E>::template registers<V>;
-  template <int V>
-  using results = no_registers;
   using value = value_t<E>;
   using state = typename K::template state<value>;
 
@@ -156,22 +154,6 @@ struct node_fill {
   WARPWRIGHT_HOST_DEVICE void operator()(Leaf const&, Registers&) const {}
 };
 
-// Lets the compiler compute again what it has computed from the loaded words: 16-bit floats take
-// twice the registers when converted.
-struct forget_values {
-  template <class Leaf, class Registers>
-  WARPWRIGHT_HOST_DEVICE void operator()(Leaf const&, Registers&) const {}
-#if defined(__CUDA_ARCH__)
-  template <class Leaf, class Bits, int V>
-  __device__ void operator()(Leaf const&, packed_vector<Bits, V>& r) const {
-    if constexpr (V > 1 && sizeof(Bits) <= 2) {
-      WARPWRIGHT_UNROLL
-      for (std::uint32_t& word : r.words) asm volatile("" : "+r"(word));
-    }
-  }
-#endif
-};
-
 // ---- The pass ----
 
 template <class Nodes, class NodeIndices, class Indices, class... A>
@@ -220,12 +202,6 @@ struct gradient_pass_of<leaf_list<Node...>, std::index_sequence<K...>,
       load_from(r, i);
     }
   }
-  WARPWRIGHT_HOST_DEVICE void forget(registers& r) const {
-    forget_values const f{};
-    (traversal<typename node_part<Node>::kernel_expression>::visit(at<K>(nodes).expression, f,
-                                                                   at<K>(r.nodes)),
-     ...);
-  }
   // Adds what some elements add to the totals of their row.
   template <class Place>
   WARPWRIGHT_HOST_DEVICE void add_totals(totals& sum, registers const& r, Place const& i) const {
@@ -241,7 +217,8 @@ struct gradient_pass_of<leaf_list<Node...>, std::index_sequence<K...>,
       of_row = no_contract::plus(of_row, pairwise_fold(y, add{}));
     });
   }
-  // Stores the outputs of some elements, and adds the elements to the states of their columns.
+  // Stores the outputs of some elements, all of whose arrays are loaded, and adds the elements to
+  // the states of their columns.
   template <class Place>
   WARPWRIGHT_HOST_DEVICE void finish(registers const& r, totals const& sum, Place const& i,
                                      columns* of_columns, wholes& of_all) const {
@@ -253,42 +230,37 @@ struct gradient_pass_of<leaf_list<Node...>, std::index_sequence<K...>,
       of_type<node_values<node, vector>>(x).of[0] =
           node::is_mean ? of_type<row_width<real>>(width).divide_by_cols(total) : total;
     });
-    unsigned const count = wholes::count == 0 ? 0 : i.template count<vector>();
     (evaluate<true, Node>(x, at<K>(nodes), at<K>(r.nodes), i), ...);
-    pack<typename pass_part<A>::template results<vector>...> results{};
     outputs::each(parts, [&](auto const& part, auto index) {
       auto own = at<index.value>(r.parts);
       fill(part.expression, own, x);
-      part.template compute<vector>(at<index.value>(results), own, i.index,
-                                    static_cast<unsigned>(i.element(1) - i.index));
-    });
-    outputs::each(parts, [&](auto const& part, auto index) {
-      auto const& result = at<index.value>(results);
-      if (i.partition.wide) {
-        result.store_wide(part.data + i.index);
-      } else {
-        unsigned const step = i.step();
-        WARPWRIGHT_UNROLL
-        for (unsigned j = 0; j < vector; ++j) {
-          if (i.has(j, step)) part.data[i.index + j * step] = result.get(static_cast<int>(j));
-        }
+      typename std::decay_t<decltype(part)>::template results<vector> result{};
+      unsigned const step = i.partition.wide ? 1 : i.step();
+      part.template compute<vector>(result, own, i.index, step);
+      if (i.partition.wide) return result.store_wide(part.data + i.index);
+      WARPWRIGHT_UNROLL
+      for (unsigned j = 0; j < vector; ++j) {
+        if (i.has(j, step)) part.data[i.index + j * step] = result.get(static_cast<int>(j));
       }
     });
-    // Of a column that does not exist the state is never read.
-    columns::each(parts, [&](auto const& part, auto index) {
-      c_array<typename std::decay_t<decltype(part)>::value, vector> y;
-      compute(y, part.expression, at<index.value>(r.parts), x, i);
-      WARPWRIGHT_UNROLL
-      for (unsigned j = 0; j < vector; ++j)
-        part.append(at<index.value>(of_columns[j]), y[j], i.row);
-    });
-    wholes::each(parts, [&](auto const& part, auto index) {
+    auto const reduce = [&](auto const& part, auto index, unsigned count, auto const& state) {
       c_array<typename std::decay_t<decltype(part)>::value, vector> y;
       compute(y, part.expression, at<index.value>(r.parts), x, i);
       WARPWRIGHT_UNROLL
       for (unsigned j = 0; j < vector; ++j) {
-        if (j < count) part.append(at<index.value>(of_all), y[j], i.element(j));
+        if (j < count) state(y[j], j);
       }
+    };
+    // Of a column that does not exist the state is never read.
+    columns::each(parts, [&](auto const& part, auto index) {
+      reduce(part, index, vector, [&](auto const& y, unsigned j) {
+        part.append(at<index.value>(of_columns[j]), y, i.row);
+      });
+    });
+    wholes::each(parts, [&](auto const& part, auto index) {
+      reduce(part, index, i.template count<vector>(), [&](auto const& y, unsigned j) {
+        part.append(at<index.value>(of_all), y, i.element(j));
+      });
     });
   }
 
