@@ -53,6 +53,10 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
     unsigned const chunks = Pass::totals::count == 0 ? 1 : partition.chunks;
     unsigned const steps = chunks == 1 ? 1 : 2 * chunks;
     unsigned round = 0;
+    auto const leave = [&](unsigned t, unsigned chunk) {
+      each_column(t, chunk, split,
+                  [&](unsigned slot, columns& left) { left = states[t].of[slot]; });
+    };
 
     block.for_each_thread([&](unsigned t) {
       whole[t] = wholes::none(pass.parts);
@@ -86,11 +90,15 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
           if (steps > 1 && k < chunks) continue;
         }
         block.for_each_thread([&](unsigned t) {
-          if (is_new) load_states(states[t], t, chunk, split, row == first);
+          if (is_new) {
+            each_column(t, chunk, split, [&](unsigned slot, columns const& left) {
+              states[t].of[slot] = row == first ? columns::none(pass.parts) : left;
+            });
+          }
           each_vector<false>(t, row, chunk, [&](unsigned u, auto const& i) {
             pass.finish(kept[t].of[u], total[t], i, states[t].of + u * V, whole[t]);
           });
-          if (steps > 1) store_states(states[t], t, chunk, split);
+          if (steps > 1) leave(t, chunk);
         });
       }
     }
@@ -98,7 +106,7 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
     if (steps == 1 && Pass::columns::count != 0) {
       if (partition.rows_per_block > 1) combine_rows(block, states);
       block.for_each_thread([&](unsigned t) {
-        if (t < partition.row.threads) store_states(states[t], t, tile, split);
+        if (t < partition.row.threads) leave(t, tile);
       });
     }
     if constexpr (Pass::wholes::count != 0) {
@@ -137,29 +145,15 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
                                    unsigned chunk) const {
     each_vector<Steady>(t, row, chunk, [&](unsigned u, auto const& i) { pass.load(to.of[u], i); });
   }
-  // Where a block leaves the states of a column.
-  WARPWRIGHT_HOST_DEVICE columns& left(unsigned split, unsigned slot, unsigned v) const {
-    return of_columns[(std::uint64_t{split} * V + slot % V) * partition.vectors + v];
-  }
-  WARPWRIGHT_HOST_DEVICE void load_states(kept_states& states, unsigned t, unsigned chunk,
-                                          unsigned split, bool is_first) const {
+  // Calls f(slot, where the block leaves it) for the columns of thread t.
+  template <class F>
+  WARPWRIGHT_HOST_DEVICE void each_column(unsigned t, unsigned chunk, unsigned split,
+                                          F const& f) const {
     WARPWRIGHT_UNROLL
-    for (unsigned slot = 0; slot < vectors * V; ++slot) {
+    for (unsigned slot = 0; slot < vectors * V && Pass::columns::count != 0; ++slot) {
       unsigned const v = first_vector(t, chunk) + slot / V * partition.row.threads;
-      states.of[slot] = columns::none(pass.parts);
-      if (Pass::columns::count != 0 && !is_first && v < partition.vectors) {
-        states.of[slot] = left(split, slot, v);
-      }
-    }
-  }
-  WARPWRIGHT_HOST_DEVICE void store_states(kept_states const& states, unsigned t, unsigned chunk,
-                                           unsigned split) const {
-    WARPWRIGHT_UNROLL
-    for (unsigned slot = 0; slot < vectors * V; ++slot) {
-      unsigned const v = first_vector(t, chunk) + slot / V * partition.row.threads;
-      if (Pass::columns::count != 0 && v < partition.vectors) {
-        left(split, slot, v) = states.of[slot];
-      }
+      std::uint64_t const line = std::uint64_t{split} * V + slot % V;
+      if (v < partition.vectors) f(slot, of_columns[line * partition.vectors + v]);
     }
   }
   // Combines those of the rows that the block takes at once.
@@ -209,10 +203,13 @@ struct gradient_finish_kernel : warpwright::detail::kernel_base<gradient_finish_
 
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
-    if (wholes::count != 0 && block.index() == block.count() - 1) {
-      combine(block, of_all, partition.splits * partition.tiles, 1, 0,
-              partition.rows * partition.cols);
-    } else if constexpr (columns::count != 0) {
+    if constexpr (wholes::count != 0) {
+      if (block.index() == block.count() - 1) {
+        return combine(block, of_all, partition.splits * partition.tiles, 1, 0,
+                       partition.rows * partition.cols);
+      }
+    }
+    if constexpr (columns::count != 0) {
       combine(block, of_columns, partition.splits, Pass::vector * partition.vectors,
               block.index() * gradient_finish_columns, partition.rows);
     }
@@ -254,6 +251,10 @@ struct gradient_finish_kernel : warpwright::detail::kernel_base<gradient_finish_
 
 template <class... A>
 struct gradient_call {
+  static_assert((is_goal<A> && ...),
+                "warpwright::ew::run_row_gradients: takes out(pointer, rows * cols) = expression, "
+                "to(pointer) = or += column_sum(expression), and to(pointer) = max(expression) of "
+                "all elements, as arguments, not in tie()");
   using nodes = typename pass_nodes<
       leaf_list<>, typename joined_leaves<leaves_of<decltype(A::expression)>...>::type>::type;
   template <class... Node>

@@ -96,14 +96,11 @@ reduced_part<pass_goal::column, true, T, K, E> make_part(accumulation<T, K, E> c
   return {a.data, {}, as_pass_expression(a.expression)};
 }
 template <class A>
-void make_part(A const&) {
-  static_assert(warpwright::detail::always_false<A>,
-                "warpwright::ew::run_row_gradients: takes out(pointer, rows * cols) = expression, "
-                "to(pointer) = or += column_sum(expression), and to(pointer) = max(expression) of "
-                "all elements, as arguments, not in tie()");
-}
-template <class A>
 using pass_part = decltype(make_part(std::declval<A const&>()));
+template <class A, class = void>
+inline constexpr bool is_goal = false;
+template <class A>
+inline constexpr bool is_goal<A, std::void_t<pass_part<A>>> = true;
 
 template <std::size_t>
 struct no_slot {};
