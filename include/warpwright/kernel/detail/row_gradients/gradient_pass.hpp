@@ -214,8 +214,8 @@ struct gradient_pass_of<leaf_list<Node...>, std::index_sequence<K...>,
       of_row = no_contract::plus(of_row, pairwise_fold(y, add{}));
     });
   }
-  // Stores the outputs of some elements, all of whose arrays are loaded, and adds the elements to
-  // the states of their columns.
+  // Adds some elements to the states of their columns, and stores their outputs. In this order: it
+  // takes fewer registers (nvcc 13.0: no spills with bf16).
   template <class Place>
   WARPWRIGHT_HOST_DEVICE void finish(registers const& r, totals const& sum, Place const& i,
                                      columns* of_columns, wholes& of_all) const {
@@ -228,18 +228,6 @@ struct gradient_pass_of<leaf_list<Node...>, std::index_sequence<K...>,
           node::is_mean ? of_type<row_width<real>>(width).divide_by_cols(total) : total;
     });
     (evaluate<true, Node>(x, at<K>(nodes), at<K>(r.nodes), i), ...);
-    outputs::each(parts, [&](auto const& part, auto index) {
-      auto own = at<index.value>(r.parts);
-      fill(part.expression, own, x);
-      typename std::decay_t<decltype(part)>::template results<vector> result{};
-      unsigned const step = i.partition.wide ? 1 : i.step();
-      part.template compute<vector>(result, own, i.index, step);
-      if (i.partition.wide) return result.store_wide(part.data + i.index);
-      WARPWRIGHT_UNROLL
-      for (unsigned j = 0; j < vector; ++j) {
-        if (i.has(j, step)) part.data[i.index + j * step] = result.get(static_cast<int>(j));
-      }
-    });
     auto const reduce = [&](auto const& part, auto index, unsigned count, auto const& state) {
       c_array<typename std::decay_t<decltype(part)>::value, vector> y;
       compute(y, part.expression, at<index.value>(r.parts), x, i);
@@ -258,6 +246,18 @@ struct gradient_pass_of<leaf_list<Node...>, std::index_sequence<K...>,
       reduce(part, index, i.template count<vector>(), [&](auto const& y, unsigned j) {
         part.append(at<index.value>(of_all), y, i.element(j));
       });
+    });
+    outputs::each(parts, [&](auto const& part, auto index) {
+      auto own = at<index.value>(r.parts);
+      fill(part.expression, own, x);
+      typename std::decay_t<decltype(part)>::template results<vector> result{};
+      unsigned const step = i.partition.wide ? 1 : i.step();
+      part.template compute<vector>(result, own, i.index, step);
+      if (i.partition.wide) return result.store_wide(part.data + i.index);
+      WARPWRIGHT_UNROLL
+      for (unsigned j = 0; j < vector; ++j) {
+        if (i.has(j, step)) part.data[i.index + j * step] = result.get(static_cast<int>(j));
+      }
     });
   }
 
