@@ -236,9 +236,8 @@ struct gradient_finish_kernel : warpwright::detail::kernel_base<gradient_finish_
     block.for_each_thread([&](unsigned t) {
       unsigned const k = first + t;
       if (t >= gradient_finish_columns || k >= states) return;
-      unsigned const column = partition.wide && k != 0
-                                  ? k % partition.vectors * Pass::vector + k / partition.vectors
-                                  : k;
+      unsigned const column =
+          partition.wide ? k % partition.vectors * Pass::vector + k / partition.vectors : k;
       if (k != 0 && column >= partition.cols) return;
       States::each(parts, [&](auto const& part, auto i) {
         part.finish(at<i.value>(state[t]), count, column);

@@ -54,7 +54,7 @@ constexpr gradient_partition plan_gradients(std::uint64_t rows, std::uint64_t co
   gradient_partition p;
   p.rows = rows;
   p.cols = cols;
-  if (cols == 0) return p;
+  if (cols == 0 || cols > max_cols) return p;  // the latter is refused
   p.vectors = static_cast<unsigned>(divide_up(cols, vector));
   // As many threads as keep the row, and as fill cache lines.
   unsigned const least = p.vectors < threads_per_cache_line ? p.vectors : threads_per_cache_line;
