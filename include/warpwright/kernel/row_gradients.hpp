@@ -3,30 +3,20 @@
 //
 // Passes over the rows of a matrix that store expressions, with sums of the row within them, and
 // reduce columns beside them: the gradients of layer norm, RMS norm, softmax, and of what has a
-// bias.
+// bias. docs/kernels.md has examples.
 //
 //   auto const g = ew::layer_norm_backward(ew::in(dy, n), ew::in(x, n), ew::col(mean, cols),
 //                                          ew::col(rstd, cols), ew::row(gamma, cols));
 //   ew::run_row_gradients(s, pool, {rows, cols}, ew::out(dx, n) = g.dx(),
 //                         ew::to(dgamma) += g.dgamma(), ew::to(dbeta) += g.dbeta());
 //
-//   auto const dz = ew::once(ew::in(dy, n) * slope);  // its arrays are loaded once for both
-//   ew::run_row_gradients(s, pool, {rows, cols}, ew::out(dz_out, n) = dz,
-//                         ew::to(dbias) += ew::column_sum(dz));
-//
-// Memory. A row is loaded once where a block's registers keep it: of two arrays up to 4,096 floats
-// or 8,192 16-bit floats. A longer one is loaded twice if there is a sum of it; its reductions of
-// columns are then carried in the workspace. Rows that are no whole number of 16 bytes and
-// misaligned arrays are moved element by element, all of a pass.
-//
 // Numbers. Sums are added in double where the expression is double, in float otherwise. With u =
 // 2^-24, in double 2^-53, the error of a sum of a row is within (cols / 500 + 30) * u times the sum
 // of the absolute values, that of column_sum() within (rows / 130 + rows * cols / 135,000 + 60) *
-// u. .in<double>() and .compensated() apply to the latter.
-//
-// Results are the same bits in every run, on every GPU: the order of additions follows from rows,
-// cols, the types, and whether arrays are aligned to 16 bytes. The host computes in the same order;
-// where an expression multiplies, a GPU may round less often.
+// u. .in<double>() and .compensated() apply to the latter. Results are the same bits in every run,
+// on every GPU: the order of additions follows from rows, cols, the types, and whether arrays are
+// aligned to 16 bytes. The host computes in the same order; where an expression multiplies, a GPU
+// may round less often.
 #pragma once
 
 #include <warpwright/kernel/detail/row_gradients/gradient_kernels.hpp>
@@ -60,11 +50,6 @@ auto make_once(E const& x) {
     return pass_node<pass_value::once, Number, E>{x};
   }
 }
-template <class K, class E>
-reduction<of_column<K>, E> by_column(reduction<K, E> const& r) {
-  return {{}, r.expression};
-}
-
 // Rounded alike on host and GPU.
 struct layer_norm_dx {
   static constexpr char const* name = "layer_norm_dx";
@@ -119,24 +104,22 @@ template <int Number = 0, class A, class = detail::if_expression<A>>
 /// elements, `+=` adds to them. Types are those of sum().
 template <class A, class = detail::if_expression<A>>
 [[nodiscard]] auto column_sum(A const& x) {
-  return detail::by_column(sum(x));
+  return reduction<detail::of_column<decltype(sum(x).kind)>, A>{{}, x};
 }
 /// The largest value of each column, as column_sum(); NaN if any is.
 template <class A, class = detail::if_expression<A>>
 [[nodiscard]] auto column_max(A const& x) {
-  return detail::by_column(max(x));
+  return reduction<detail::of_column<decltype(max(x).kind)>, A>{{}, x};
 }
 /// `to(pointer) += column_sum(x)`: adds each column's result to what is there.
 template <class T, class K, class E>
 [[nodiscard]] auto operator+=(reduction_target<T> const& target,
                               reduction<detail::of_column<K>, E> const& r) {
-  auto const written = target = r;
   static_assert(detail::is_number<T>, "warpwright::ew::to: += is of real numbers");
-  return detail::accumulation<T, K, E>{written.data, written.expression};
+  return detail::accumulation<T, K, E>{target = r};
 }
 
-/// What layer_norm_backward() and rms_norm_backward() return: the gradients, for
-/// run_row_gradients().
+/// What layer_norm_backward() and rms_norm_backward() return, for run_row_gradients().
 template <bool Centered, class Dy, class Normalized, class Rstd, class Gamma>
 struct norm_gradients {
   Dy dy;
@@ -165,6 +148,17 @@ struct norm_gradients {
   }
 };
 
+namespace detail {
+template <bool Centered, class Dy, class Normalized, class Rstd, class Gamma>
+auto make_norm_gradients(Dy const& dy, Normalized const& y, Rstd const& rstd, Gamma const& gamma) {
+  auto const d = make_once<once_dy>(dy);
+  auto const n = make_once<once_y>(y * rstd);
+  auto const g = make_once<once_gamma>(as_expression(gamma));
+  return norm_gradients<Centered, std::decay_t<decltype(d)>, std::decay_t<decltype(n)>, Rstd,
+                        std::decay_t<decltype(g)>>{d, n, rstd, g};
+}
+}  // namespace detail
+
 /// The gradients of `y = layer_norm(x, eps) * gamma + beta`.
 /// @param dy     the gradient of y, any expression
 /// @param x      what the forward normalised, any expression
@@ -175,12 +169,8 @@ template <class Dy, class X, class Mean, class Rstd, class Gamma = float,
           class = detail::if_operands<Dy, X, Mean, Rstd>>
 [[nodiscard]] auto layer_norm_backward(Dy const& dy, X const& x, Mean const& mean, Rstd const& rstd,
                                        Gamma const& gamma = 1.0F) {
-  auto const d = detail::make_once<detail::once_dy>(dy);
-  auto const r = detail::make_once<detail::once_rstd>(rstd);
-  auto const y = detail::make_once<detail::once_y>((x - mean) * r);
-  auto const g = detail::make_once<detail::once_gamma>(detail::as_expression(gamma));
-  return norm_gradients<true, std::decay_t<decltype(d)>, std::decay_t<decltype(y)>,
-                        std::decay_t<decltype(r)>, std::decay_t<decltype(g)>>{d, y, r, g};
+  return detail::make_norm_gradients<true>(dy, x - mean, detail::make_once<detail::once_rstd>(rstd),
+                                           gamma);
 }
 /// The gradients of `y = rms_norm(x, eps) * gamma`, as layer_norm_backward().
 /// @return dx() and dgamma()
@@ -188,12 +178,8 @@ template <class Dy, class X, class Rstd, class Gamma = float,
           class = detail::if_operands<Dy, X, Rstd>>
 [[nodiscard]] auto rms_norm_backward(Dy const& dy, X const& x, Rstd const& rstd,
                                      Gamma const& gamma = 1.0F) {
-  auto const d = detail::make_once<detail::once_dy>(dy);
-  auto const r = detail::make_once<detail::once_rstd>(rstd);
-  auto const y = detail::make_once<detail::once_y>(x * r);
-  auto const g = detail::make_once<detail::once_gamma>(detail::as_expression(gamma));
-  return norm_gradients<false, std::decay_t<decltype(d)>, std::decay_t<decltype(y)>,
-                        std::decay_t<decltype(r)>, std::decay_t<decltype(g)>>{d, y, r, g};
+  return detail::make_norm_gradients<false>(dy, x, detail::make_once<detail::once_rstd>(rstd),
+                                            gamma);
 }
 /// The gradient of x of `y = softmax(x)`: y * (dy - row_sum(dy * y)).
 /// @param dy  the gradient of y, any expression
@@ -218,8 +204,7 @@ template <class Dy, class Y, class = detail::if_operands<Dy, Y>>
 /// @param goals  as passed to run_row_gradients()
 template <class... Goal>
 [[nodiscard]] std::size_t row_gradients_workspace_bytes(matrix_shape const& shape, Goal const&...) {
-  using pass = detail::gradient_pass<Goal...>;
-  return detail::workspace_head_bytes + detail::partial_bytes<pass>(shape);
+  return detail::gradient_call<Goal...>::workspace_bytes(shape);
 }
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
@@ -227,67 +212,64 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// Evaluates expressions of a matrix's shape, with sums of rows within them, and reductions of its
 /// columns or of all of it, in one pass over memory.
 ///
-/// Arrays may be misaligned to any element; rows that are no whole number of 16 bytes are moved
-/// element by element. An output may be in place of any in(). row() and col() are of the matrix's
-/// rows. A result may lie in an array that is read. With rows = 0 or cols = 0 no output is written,
-/// and every result is that of no elements.
+/// Arrays may be misaligned to any element. An output may be in place of any in(). row() and col()
+/// are of the matrix's rows. A result may lie in an array that is read. With rows = 0 or cols = 0
+/// no output is written, and every result is that of no elements.
 /// @pre all memory is accessible from the stream's device and stays alive until the kernels have
 /// run
-/// @param stream     the stream to run on
 /// @param workspace  as for reduce(), of row_gradients_workspace_bytes() or more
 /// @param shape      `{rows, cols}`, cols up to 2^31
 /// @param goals      in any order, copied at the call: `out(pointer, rows * cols) = expression`,
-/// one
-///   at least; `to(pointer) = column_sum(x)` or `+=`, of `cols` elements; `to(pointer) =
+///   one at least; `to(pointer) = column_sum(x)` or `+=`, of `cols` elements; `to(pointer) =
 ///   max(abs(x))` or another reduction of reduce.hpp, of all elements
 /// @throws std::invalid_argument  for operands that do not fit, as run_rows() does; for a workspace
 ///   that is too small; for results that overlap each other, an output or the workspace; and for
 ///   two expressions of one type in once() or row_sum() that are not the same
 /// @throws cuda_error             when a launch fails
-/// **Stream:** one kernel, and a second one where there are reductions, ordered on `stream`; does
-/// not block. **Threads:** any, one at a time for one workspace. **Capture:** legal.
-/// **Cost:** the launches, no allocation. At most one block computes a row of which there is a sum.
+/// **Stream:** one kernel, and a second one where there are reductions; does not block.
+/// **Threads:** any, one at a time for one workspace. **Capture:** legal. **Cost:** the launches,
+/// no allocation. A row is loaded once where a block's registers keep it: of two arrays up to 4,096
+/// floats or 8,192 16-bit floats; a longer one of which there is a sum is loaded twice.
 template <class... Goal>
 void run_row_gradients(stream_ref stream, reduction_workspace const& workspace,
                        matrix_shape const& shape, Goal const&... goals) {
   detail::check_workspace(workspace.size_bytes(), row_gradients_workspace_bytes(shape, goals...),
                           shape.where, "row_gradients_workspace_bytes()");
-  detail::run_gradients(warpwright::detail::on_stream{stream, shape.where}, workspace.data(),
-                        workspace.size_bytes(), shape, goals...);
+  detail::gradient_call<Goal...>::run(warpwright::detail::on_stream{stream, shape.where},
+                                      workspace.data(), workspace.size_bytes(), shape, goals...);
 }
 /// The same with a workspace from a pool, where there are reductions.
 /// **Capture:** as the pool's. **Cost:** an allocation more.
 template <class Pool, class... Goal, class = detail::if_pool<Pool>>
 void run_row_gradients(stream_ref stream, Pool& pool, matrix_shape const& shape,
                        Goal const&... goals) {
-  using pass = detail::gradient_pass<Goal...>;
+  using call = detail::gradient_call<Goal...>;
   warpwright::detail::on_stream const execute{stream, shape.where};
-  if constexpr (pass::has_columns || pass::has_wholes) {
-    std::size_t const bytes = row_gradients_workspace_bytes(shape, goals...);
+  if constexpr (call::pass::reduces) {
+    std::size_t const bytes = call::workspace_bytes(shape);
     detail::workspace_block<Pool> const block{pool, stream, bytes, shape.where};
-    detail::run_gradients(execute, block.data(), bytes, shape, goals...);
+    call::run(execute, block.data(), bytes, shape, goals...);
   } else {
-    detail::run_gradients(execute, nullptr, 0, shape, goals...);
+    call::run(execute, nullptr, 0, shape, goals...);
   }
 }
 /// The same without reductions, which needs no workspace.
 template <class... Goal>
 void run_row_gradients(stream_ref stream, matrix_shape const& shape, Goal const&... goals) {
-  using pass = detail::gradient_pass<Goal...>;
+  using call = detail::gradient_call<Goal...>;
   static_assert(
-      !pass::has_columns && !pass::has_wholes,
+      !call::pass::reduces,
       "warpwright::ew::run_row_gradients: reductions need a workspace or a pool behind the "
       "stream");
-  detail::run_gradients(warpwright::detail::on_stream{stream, shape.where}, nullptr, 0, shape,
-                        goals...);
+  call::run(warpwright::detail::on_stream{stream, shape.where}, nullptr, 0, shape, goals...);
 }
 /// The same on the calling thread, over arrays in host memory, in the order in which a GPU adds.
 /// **Threads:** any.
 template <class... Goal>
 void run_row_gradients_host(matrix_shape const& shape, Goal const&... goals) {
   detail::host_workspace workspace{row_gradients_workspace_bytes(shape, goals...)};
-  detail::run_gradients(warpwright::detail::on_calling_thread{shape.where}, workspace.data(), 0,
-                        shape, goals...);
+  detail::gradient_call<Goal...>::run(warpwright::detail::on_calling_thread{shape.where},
+                                      workspace.data(), 0, shape, goals...);
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

@@ -61,21 +61,25 @@ struct fused_part {
   template <int V>
   WARPWRIGHT_HOST_DEVICE typename element_traits<T>::value computed(registers<V> const& r, int j,
                                                                     std::uint64_t i) const {
-    return prepare_encode<T>(
-        expression.template value<void, V>(r, j, i + static_cast<unsigned>(j)));
+    return prepare_encode<T>(expression.template value<void, V>(r, j, i));
   }
+  // @param step  from the index of an element to that of the next
   template <int V>
-  WARPWRIGHT_HOST_DEVICE void compute(results<V>& result, registers<V> const& r,
-                                      std::uint64_t i) const {
+  WARPWRIGHT_HOST_DEVICE void compute(results<V>& result, registers<V> const& r, std::uint64_t i,
+                                      unsigned step = 1) const {
     using traits = element_traits<T>;
     if constexpr (traits::packs_pairs && V % 2 == 0) {
       WARPWRIGHT_UNROLL
       for (int j = 0; j < V; j += 2) {
-        result.set_pair(j, traits::encode_pair(computed<V>(r, j, i), computed<V>(r, j + 1, i)));
+        result.set_pair(j, traits::encode_pair(
+                               computed<V>(r, j, i + static_cast<unsigned>(j) * step),
+                               computed<V>(r, j + 1, i + (static_cast<unsigned>(j) + 1) * step)));
       }
     } else {
       WARPWRIGHT_UNROLL
-      for (int j = 0; j < V; ++j) result.set(j, traits::encode(computed<V>(r, j, i)));
+      for (int j = 0; j < V; ++j) {
+        result.set(j, traits::encode(computed<V>(r, j, i + static_cast<unsigned>(j) * step)));
+      }
     }
   }
 

@@ -36,6 +36,16 @@ WARPWRIGHT_HOST_DEVICE constexpr T& at(slot<Index, T>& member) {
   return member.value;
 }
 
+// The member of type T, of which there is one.
+template <class T, std::size_t Index>
+WARPWRIGHT_HOST_DEVICE constexpr T const& of_type(slot<Index, T> const& member) {
+  return member.value;
+}
+template <class T, std::size_t Index>
+WARPWRIGHT_HOST_DEVICE constexpr T& of_type(slot<Index, T>& member) {
+  return member.value;
+}
+
 // Calls f with all members.
 template <class F, std::size_t... Index, class... T>
 decltype(auto) apply(pack_of<std::index_sequence<Index...>, T...> const& members, F const& f) {

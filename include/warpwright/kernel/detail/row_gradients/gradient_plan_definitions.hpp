@@ -13,12 +13,7 @@ WARPWRIGHT_INLINE void check_row_gradients(operand const* operands, int const* c
                                            void const* workspace, std::uint64_t workspace_bytes,
                                            matrix_shape const& shape) {
   std::uint64_t const n = elements_in(shape);
-  if (shape.cols > max_cols) {
-    warpwright::detail::throw_invalid_argument(
-        text{"ew: the rows have "} + shape.cols +
-            " elements, more than 2^31, and one block for each",
-        shape.where);
-  }
+  check_row_length({std::uint64_t{1}, shape.cols, shape.where});  // also of no rows
   if (operands[0].count != n) {
     refuse(operand_name(operands, 0, outputs > 1 ? 1 : 0),
            text{"has "} + count_as_given(operands[0].count) + " elements, but {rows, cols} = {" +
