@@ -195,14 +195,13 @@ struct reference {
     return v;
   }
   void rotate(double* v, std::size_t position) const {
-    for (std::size_t i = 0; i < m.n; ++i) {
-      std::size_t const j = i % m.d, half = m.d / 2;
-      if (j >= half) continue;
-      double const power = -2.0 * static_cast<double>(j) / static_cast<double>(m.d);
+    for (std::size_t i = 0; i < m.n / 2; ++i) {
+      std::size_t const half = m.d / 2, pair = i % half, at = i / half * m.d + pair;
+      double const power = -2.0 * static_cast<double>(pair) / static_cast<double>(m.d);
       double const angle = static_cast<double>(position) * std::pow(10000.0, power);
-      double const a = v[i], b = v[i + half];
-      v[i] = a * std::cos(angle) - b * std::sin(angle);
-      v[i + half] = b * std::cos(angle) + a * std::sin(angle);
+      double const a = v[at], b = v[at + half];
+      v[at] = a * std::cos(angle) - b * std::sin(angle);
+      v[at + half] = b * std::cos(angle) + a * std::sin(angle);
     }
   }
   numbers attention(numbers const& q, std::size_t l) const {
@@ -288,7 +287,9 @@ void time_tokens(model& m, ww::graph_replay& graph, ww::memory_pool& pool) {
       rate * seconds, 1e-9 * bytes / seconds);
 }
 
-int run(int count, char** arguments) {
+}  // namespace
+
+int main(int count, char** arguments) try {
   sizes const small{2, 32, 48, 2, 64, 24};
   sizes of = small;
   if (count == 7) {
@@ -313,15 +314,7 @@ int run(int count, char** arguments) {
     }
   }
   return 0;
-}
-
-}  // namespace
-
-int main(int count, char** arguments) {
-  try {
-    return run(count, arguments);
-  } catch (std::exception const& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+} catch (std::exception const& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
 }

@@ -305,7 +305,9 @@ bool gradients_are_right(ww::stream& s, ww::memory_pool& pool) {
   return right;
 }
 
-int run(int count, char** arguments) {
+}  // namespace
+
+int main(int count, char** arguments) try {
   sizes z{2, 8, 16, 2};
   if (count >= 5) {
     auto const number = [&](int i) { return std::strtoull(arguments[i], nullptr, 10); };
@@ -331,15 +333,7 @@ int run(int count, char** arguments) {
   std::printf("batch %zu, %zu tokens, %zu channels, %zu heads%s: %.3f ms forward and backward\n",
               z.batch, z.tokens, z.channels, z.heads, tf32 ? ", TF32" : "", 1e3 * seconds);
   return 0;
-}
-
-}  // namespace
-
-int main(int count, char** arguments) {
-  try {
-    return run(count, arguments);
-  } catch (std::exception const& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+} catch (std::exception const& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
 }
