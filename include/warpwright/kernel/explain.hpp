@@ -203,16 +203,8 @@ kernel_plan plan_assignments(source_location where, A const&... a) {
 }
 
 template <class A>
-kernel_plan plan_any(source_location where, A const& a) {
-  return plan_assignments(where, a);
-}
-template <class T, int Rank, class E>
-kernel_plan plan_any(source_location where, strided_assignment<T, Rank, E> const& a) {
-  return plan_assignments(where, a.in_memory_order());
-}
-template <class... A>
-kernel_plan plan_any(source_location where, assignments<A...> const& all) {
-  return detail::apply(all.each, [&](auto const&... a) { return plan_assignments(where, a...); });
+kernel_plan plan_any(source_location where, A const& all) {
+  return with_assignments(all, [&](auto const&... a) { return plan_assignments(where, a...); });
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

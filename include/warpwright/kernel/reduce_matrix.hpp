@@ -23,7 +23,9 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// added in another order than many, and in another one below compute capability 9.0.
 /// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
 /// @param stream  the stream to run on
-/// @param shape   `{rows, cols}`, up to 2^59 elements, cols up to 2^31
+/// @param shape   `{rows, cols}`, up to 2^59 elements, cols up to 2^31; causal(), or
+///   ragged_shape{{rows, cols}, lengths}: mean() and the like divide by the lengths, and the
+///   results of a row of length 0 are those of no elements
 /// @param goals   `to(pointer) = reduction`, see reduction_target, with pointers to `rows` elements
 /// @throws std::invalid_argument  for operands that do not fit, as run() does; for a negative or
 ///   larger shape; for a null or misaligned result pointer, and for results that overlap each other
@@ -35,21 +37,10 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// from compute capability 9.0 on a cluster of up to 8 blocks reduces a long one where rows are
 /// few, and a launch may also call cudaGetDevice. Launches call what those of run() do.
 template <class... T, class... K, class... E>
-void reduce_rows(stream_ref stream, matrix_shape const& shape,
-                 reduction_assignment<T, K, E> const&... goals) {
-  static_assert(sizeof...(goals) > 0, "warpwright::ew::reduce_rows: name at least one reduction");
-  detail::reduce_each_row(detail::on_stream{stream, shape.where}, shape, {}, goals...);
-}
-
-/// The same of rows with lengths of their own: mean() and the like divide by these, and the results
-/// of a row of length 0 are those of no elements.
-/// @param shape  causal(), or ragged_shape{{rows, cols}, lengths}
-template <class... T, class... K, class... E>
 void reduce_rows(stream_ref stream, ragged_shape const& shape,
                  reduction_assignment<T, K, E> const&... goals) {
   static_assert(sizeof...(goals) > 0, "warpwright::ew::reduce_rows: name at least one reduction");
-  detail::reduce_each_row(detail::on_stream{stream, shape.shape().where}, shape.shape(),
-                          shape.lengths(), goals...);
+  detail::reduce_each_row(detail::on_stream{stream, shape.shape().where}, shape, goals...);
 }
 
 /// Evaluates several reductions of each row and waits for their results.
@@ -76,18 +67,10 @@ template <class Pool, class... X, class = detail::if_pool<Pool>, class = detail:
 /// The same on the calling thread, over arrays in host memory, in the order in which a GPU would.
 /// **Threads:** any.
 template <class... T, class... K, class... E>
-void reduce_rows_host(matrix_shape const& shape, reduction_assignment<T, K, E> const&... goals) {
-  static_assert(sizeof...(goals) > 0,
-                "warpwright::ew::reduce_rows_host: name at least one reduction");
-  detail::reduce_each_row(detail::on_calling_thread{shape.where}, shape, {}, goals...);
-}
-/// The same of rows with lengths of their own.
-template <class... T, class... K, class... E>
 void reduce_rows_host(ragged_shape const& shape, reduction_assignment<T, K, E> const&... goals) {
   static_assert(sizeof...(goals) > 0,
                 "warpwright::ew::reduce_rows_host: name at least one reduction");
-  detail::reduce_each_row(detail::on_calling_thread{shape.shape().where}, shape.shape(),
-                          shape.lengths(), goals...);
+  detail::reduce_each_row(detail::on_calling_thread{shape.shape().where}, shape, goals...);
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

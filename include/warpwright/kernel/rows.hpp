@@ -143,7 +143,9 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// cols = 0 nothing is written.
 /// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
 /// @param stream  the stream to run on
-/// @param shape   `{rows, cols}`, cols up to 2^31
+/// @param shape   `{rows, cols}`, cols up to 2^31; causal(), or ragged_shape{{rows, cols},
+/// lengths}:
+///   a row of no elements has no outputs but its statistics, which are of no meaning
 /// @param a       `out(pointer, rows * cols) = expression` or `out(pointer, rows) = f.mean()`,
 ///   copied at the call
 /// @throws std::invalid_argument  for operands that do not fit, as run() does; for outputs of
@@ -159,23 +161,9 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// cudaDeviceGetAttribute, cudaFuncGetAttributes and cudaFuncSetAttribute; if one of these fails,
 /// rows are read twice.
 template <class... T, class... E>
-void run_rows(stream_ref stream, matrix_shape const& shape, assignment<T, E> const&... a) {
-  static_assert(sizeof...(a) > 0, "warpwright::ew::run_rows: name at least one output");
-  detail::run_row_function(warpwright::detail::on_stream{stream, shape.where}, shape, {}, a...);
-}
-
-/// The same of rows with lengths of their own, as in causal attention:
-///
-///   ew::run_rows(s, ew::causal({heads * queries, keys}, queries),
-///                ew::out(p, n) = ew::softmax(ew::in(scores, n) * scale));
-///
-/// A row of no elements has no outputs but its statistics, which are of no meaning.
-/// @param shape  causal(), or ragged_shape{{rows, cols}, lengths}
-template <class... T, class... E>
 void run_rows(stream_ref stream, ragged_shape const& shape, assignment<T, E> const&... a) {
   static_assert(sizeof...(a) > 0, "warpwright::ew::run_rows: name at least one output");
-  detail::run_row_function(warpwright::detail::on_stream{stream, shape.shape().where},
-                           shape.shape(), shape.lengths(), a...);
+  detail::run_row_function(warpwright::detail::on_stream{stream, shape.shape().where}, shape, a...);
 }
 
 /// Evaluates a function of each row on the calling thread, over arrays in host memory, in the order
@@ -184,16 +172,9 @@ void run_rows(stream_ref stream, ragged_shape const& shape, assignment<T, E> con
 /// @throws std::invalid_argument  as run_rows() does
 /// **Threads:** any. **Cost:** the plan of run_rows(), block by block.
 template <class... T, class... E>
-void run_rows_host(matrix_shape const& shape, assignment<T, E> const&... a) {
-  static_assert(sizeof...(a) > 0, "warpwright::ew::run_rows_host: name at least one output");
-  detail::run_row_function(warpwright::detail::on_calling_thread{shape.where}, shape, {}, a...);
-}
-/// The same of rows with lengths of their own.
-template <class... T, class... E>
 void run_rows_host(ragged_shape const& shape, assignment<T, E> const&... a) {
   static_assert(sizeof...(a) > 0, "warpwright::ew::run_rows_host: name at least one output");
-  detail::run_row_function(warpwright::detail::on_calling_thread{shape.shape().where},
-                           shape.shape(), shape.lengths(), a...);
+  detail::run_row_function(warpwright::detail::on_calling_thread{shape.shape().where}, shape, a...);
 }
 
 /// Several outputs are arguments, not a tie(); refused at compile time.

@@ -80,8 +80,8 @@ struct reduce_rows_kernel
 
 // Reduces each row, on a stream or on the calling thread.
 template <class Where, class... R>
-void reduce_each_row(Where const& execute, matrix_shape const& shape, row_lengths const& lengths,
-                     R const&... r) {
+void reduce_each_row(Where const& execute, ragged_shape const& ragged, R const&... r) {
+  matrix_shape const& shape = ragged.shape();
   elements const n = elements_of(shape);
   memory_range const results[] = {range_of(r, shape.rows)...};
   int const count = sizeof...(r);
@@ -99,7 +99,7 @@ void reduce_each_row(Where const& execute, matrix_shape const& shape, row_length
             may_be_cluster<pass_type> ? execute.template cluster_limit<kernel>() : 1;
         row_plan const plan =
             plan_row_reductions(operands, pass_type::operands, shape.rows, shape.cols,
-                                pass_type::vector, pass_type::row_vectors, limit, lengths);
+                                pass_type::vector, pass_type::row_vectors, limit, ragged.lengths());
         execute(plan.blocks, plan.threads, kernel{pass, plan.partition, shape.cols},
                 "warpwright::ew::reduce_rows", 0, plan.partition.blocks);
       },

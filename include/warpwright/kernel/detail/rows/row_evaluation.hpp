@@ -139,8 +139,8 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 // Checks the outputs, plans, and runs the kernel, on a stream or on the calling thread.
 template <class Where, class... A>
-void run_row_function(Where const& execute, matrix_shape const& shape, row_lengths const& lengths,
-                      A const&... a) {
+void run_row_function(Where const& execute, ragged_shape const& ragged, A const&... a) {
+  matrix_shape const& shape = ragged.shape();
   constexpr int matrices = (0 + ... + (row_output_t<A>::is_matrix ? 1 : 0));
   constexpr int statistics = static_cast<int>(sizeof...(A)) - matrices;
   static_assert(matrices > 0,
@@ -209,7 +209,7 @@ void run_row_function(Where const& execute, matrix_shape const& shape, row_lengt
 
   row_plan plan =
       plan_rows(operands, pass::operands, shape.rows, shape.cols, pass::vector, pass::vectors,
-                pass::cache::bytes, pass::streamed_threads, max_row_threads, lengths);
+                pass::cache::bytes, pass::streamed_threads, max_row_threads, ragged.lengths());
   if (plan.strategy == row_strategy::none) return;
   auto const width = static_cast<typename pass::real>(shape.cols);
   pass const p{
