@@ -189,19 +189,15 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
       expression.template load<vector, 1>(r, i, partition.wide);
     }
   }
-  // The states of elements [First, First + Count) of neighbouring registers, combined pairwise.
-  template <int First, int Count>
-  WARPWRIGHT_HOST_DEVICE states pairwise(registers const* r, std::uint64_t i, std::uint64_t stride,
-                                         std::uint64_t begin) const {
+  // The states lifted(k) of the elements k in [First, First + Count), combined pairwise.
+  template <int First, int Count, class Lifted>
+  WARPWRIGHT_HOST_DEVICE states pairwise(Lifted const& lifted) const {
     if constexpr (Count == 1) {
-      std::uint64_t const index = i + First / vector * stride + First % vector;
-      return initial_states(
-          expression.template value<void, vector>(r[First / vector], First % vector, index),
-          index - begin);
+      return lifted(std::integral_constant<int, First>{});
     } else {
       constexpr int half = Count / 2;
-      return append_states(pairwise<First, half>(r, i, stride, begin),
-                           pairwise<First + half, Count - half>(r, i, stride, begin));
+      return append_states(pairwise<First, half>(lifted),
+                           pairwise<First + half, Count - half>(lifted));
     }
   }
   // Adds the `Count` elements of neighbouring registers, chunk by chunk.
@@ -216,9 +212,13 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
   WARPWRIGHT_HOST_DEVICE void add_chunks(states& sum, registers const* r, std::uint64_t i,
                                          std::uint64_t stride, std::uint64_t begin,
                                          std::index_sequence<Chunk...>) const {
-    ((sum =
-          combine_states(sum, pairwise<static_cast<int>(Chunk) * Size, Size>(r, i, stride, begin))),
-     ...);
+    auto const lifted = [&](auto number) {
+      constexpr int k = decltype(number)::value;
+      std::uint64_t const index = i + k / vector * stride + k % vector;
+      return initial_states(
+          expression.template value<void, vector>(r[k / vector], k % vector, index), index - begin);
+    };
+    ((sum = combine_states(sum, pairwise<static_cast<int>(Chunk) * Size, Size>(lifted))), ...);
   }
 
   // The states with those of element i, which is in no vector.
@@ -320,12 +320,16 @@ struct default_result<reduction<K, E>> {
 };
 template <class T, class K, class E>
 struct default_result<reduction_assignment<T, K, E>> : default_result<reduction<K, E>> {};
+template <class R>
+using result_value = typename default_result<R>::type;
+template <class R>
+using result_assignment = typename default_result<R>::assignment;
 
 // The workspace: tickets, the states of blocks, and results that are copied to the host.
 template <class... R>
 struct workspace_layout {
-  using states = typename reduction_pass<false, typename default_result<R>::assignment...>::states;
-  using results = pack<typename default_result<R>::type...>;
+  using states = typename reduction_pass<false, result_assignment<R>...>::states;
+  using results = pack<result_value<R>...>;
   static_assert(alignof(results) <= 16,
                 "warpwright::ew::reduce: a result's alignment is limited to 16 bytes");
   static constexpr std::size_t states_bytes = round_up_to_16(max_reduce_blocks * sizeof(states));
