@@ -126,14 +126,12 @@ class description {
   void add(indexed_input<T, Array, K> const& node, int = 0) {
     add_type<T>(Array::rows ? "row_at(" : "gather(");
     add_text(text{"["} + node.array.count() + "], ");
-    add(node.index);
-    line_ += ")";
+    add_closed(node.index);
   }
   template <class T>
   void add(one_hot_value<T> const& node, int = 0) {
     line_ += "one_hot(";
-    add(static_cast<column_input<T> const&>(node));
-    line_ += ")";
+    add_closed(static_cast<column_input<T> const&>(node));
   }
   template <class T, bool Weak>
   void add(scalar<T, Weak> const& node, int = 0) {
@@ -153,8 +151,7 @@ class description {
   void add(computed_as<T, E> const& node, int = 0) {
     add_type<T>("compute_as<");
     line_ += ">(";
-    add(node.expression);
-    line_ += ")";
+    add_closed(node.expression);
   }
   template <class K, class E, row_part Part>
   void add(row_function<K, E, Part> const& node, int = 0) {
@@ -171,21 +168,18 @@ class description {
   void add(row_input_at<K, E, I> const& node, int = 0) {
     add(row_function<K, E, row_part{}>{node.kind, node.expression});
     line_ += ".input_at(";
-    add(node.index);
-    line_ += ")";
+    add_closed(node.index);
   }
   template <pass_value What, int Number, class E>
   void add(pass_node<What, Number, E> const& node, int = 0) {
     char const* const names[] = {"once(", "row_sum(", "row_mean("};
     line_ += names[static_cast<unsigned char>(What)];
-    add(node.expression);
-    line_ += ")";
+    add_closed(node.expression);
   }
   template <class K, class E>
   void add(reduction<K, E> const& node, int = 0) {
     (line_ += name_of<K>) += "(";
-    add(node.expression);
-    line_ += ")";
+    add_closed(node.expression);
   }
   template <class Types, class F, class... A>
   void add(call<Types, F, A...> const& node, int precedence = 0) {
@@ -228,6 +222,11 @@ class description {
 
  private:
   void add_text(text const& words) { line_ += words.c_str(); }
+  template <class X>
+  void add_closed(X const& x) {
+    add(x);
+    line_ += ")";
+  }
   template <class T>
   void add_type(char const* before) {
     (line_ += before) += element_name<T>();

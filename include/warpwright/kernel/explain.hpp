@@ -223,13 +223,11 @@ template <class A, class = std::enable_if_t<detail::is_run<A>>>
   return detail::plan_any(where, a);
 }
 
-/// Plans the kernel that run() would launch, and how it fills one GPU and how long it takes there.
-/// @param a    as for run(): an assignment, or several in tie(); no array is accessed
+/// As above, and how the kernel fills one GPU and how long it takes there.
 /// @param gpu  one of ew::gpus, gpu_model::of(device), or your own figures
 /// @return the plan; times only where `gpu` is measured
 /// @throws std::invalid_argument  as above; for a GPU without multiprocessors, resident threads or
 ///   resident blocks; for a bandwidth or launch time that is negative or NaN
-/// **Threads:** any. **Capture:** legal; no CUDA call.
 template <class A, class = std::enable_if_t<detail::is_run<A>>>
 [[nodiscard]] kernel_plan plan(A const& a, gpu_model const& gpu,
                                source_location where = source_location::current()) {

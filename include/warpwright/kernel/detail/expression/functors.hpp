@@ -204,14 +204,8 @@ struct gelu_tanh_function {
 WARPWRIGHT_FUNCTION(min, (T a, T b), a < b || a != a ? a : b)
 WARPWRIGHT_FUNCTION(max, (T a, T b), a > b || a != a ? a : b)
 
-struct clamp_function {
-  static constexpr char const* name = "clamp";
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE T operator()(T x, T low, T high) const {
-    T const raised = x < low ? low : x;
-    return raised > high ? high : raised;
-  }
-};
+WARPWRIGHT_FUNCTION(clamp, (T x, T low, T high),
+                    (x < low ? low : x) > high ? high : (x < low ? low : x))
 
 // Rounding to an integer leaves integers as they are.
 struct integer_rounding {
@@ -251,17 +245,8 @@ struct fma_function {
 
 WARPWRIGHT_FUNCTION(isnan, (T x), x != x)
 
-struct isfinite_function {
-  static constexpr char const* name = "isfinite";
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE bool operator()(T x) const {
-    if constexpr (std::is_integral<T>::value) {
-      return true;
-    } else {
-      return x - x == x - x;  // infinity - infinity is NaN
-    }
-  }
-};
+// infinity - infinity is NaN.
+WARPWRIGHT_FUNCTION(isfinite, (T x), std::is_integral<T>::value || x - x == x - x)
 
 template <class T>
 WARPWRIGHT_HOST_DEVICE complex<float> require_complex(T const& z) {
@@ -272,16 +257,8 @@ WARPWRIGHT_HOST_DEVICE complex<float> require_complex(T const& z) {
 
 WARPWRIGHT_FUNCTION(real, (T z), require_complex(z).re)
 WARPWRIGHT_FUNCTION(imag, (T z), require_complex(z).im)
+WARPWRIGHT_FUNCTION(conj, (T z), (complex<float>{require_complex(z).re, -require_complex(z).im}))
 #undef WARPWRIGHT_FUNCTION
-
-struct conj_function {
-  static constexpr char const* name = "conj";
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE complex<float> operator()(T z) const {
-    complex<float> const w = require_complex(z);
-    return {w.re, -w.im};
-  }
-};
 
 struct abs_squared_function {
   static constexpr char const* name = "abs_squared";

@@ -33,13 +33,14 @@ WARPWRIGHT_HOST_DEVICE auto reduce_rows_of_block(Block& block, Pass const& pass,
   }
   block.for_each_thread([&](unsigned t) {
     real center = 0;
-    if constexpr (kind::is_centered) center = pass.center(partial[t], width_of(t));
+    if constexpr (kind::is_centered) center = pass.kind.center(partial[t], width_of(t));
     statistics[t].center = value[t] = center;
     if constexpr (kind::has_total) value[t] = partial_total(t, center);
   });
   if constexpr (kind::has_total) combine_groups(block, value, block.shared(), 1, groups, add{});
   block.for_each_thread([&](unsigned t) {
-    statistics[t] = pass.statistics(statistics[t].center, value[t], width_of(t));
+    statistics[t].total = value[t];
+    statistics[t].scale = pass.kind.scale(value[t], width_of(t));
   });
   return statistics;
 }

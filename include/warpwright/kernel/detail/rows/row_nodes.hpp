@@ -196,25 +196,23 @@ inline constexpr bool has_row_function = any_of_leaves<row_function_of, leaves_o
 ///   uses_input   whether there is an input() among them
 template <class List>
 struct row_function_summary;
-template <>
-struct row_function_summary<leaf_list<>> {
-  using type = void;
-  static constexpr bool are_same = true;
-  static constexpr int first = 0;
-  static constexpr int count = 0;
-  static constexpr bool uses_input = false;
-};
-template <class Leaf, class... Rest>
-struct row_function_summary<leaf_list<Leaf, Rest...>> {
-  using rest = row_function_summary<leaf_list<Rest...>>;
-  using own = typename row_function_of<Leaf>::type;
-  using type = std::conditional_t<std::is_void<own>::value, typename rest::type, own>;
+template <class... Leaf>
+struct row_function_summary<leaf_list<Leaf...>> {
+  using type = typename std::disjunction<row_function_of<Leaf>..., row_function_of<void>>::type;
   static constexpr bool are_same =
-      rest::are_same && (std::is_void<own>::value || std::is_void<typename rest::type>::value ||
-                         std::is_same<own, typename rest::type>::value);
-  static constexpr int first = std::is_void<own>::value ? Leaf::operands + rest::first : 0;
-  static constexpr int count = rest::count + (row_function_of<Leaf>::value ? 1 : 0);
-  static constexpr bool uses_input = row_function_of<Leaf>::is_input || rest::uses_input;
+      ((!row_function_of<Leaf>::value ||
+        std::is_same<typename row_function_of<Leaf>::type, type>::value) &&
+       ...);
+  static constexpr int count = (0 + ... + (row_function_of<Leaf>::value ? 1 : 0));
+  static constexpr bool uses_input = (row_function_of<Leaf>::is_input || ...);
+  static constexpr int find_first() {
+    int operands = 0;
+    static_cast<void>(((operands += row_function_of<Leaf>::value ? 0 : Leaf::operands,
+                        row_function_of<Leaf>::value) ||
+                       ...));
+    return operands;
+  }
+  static constexpr int first = find_first();
 };
 
 // ---- Whether two row functions are the same ----

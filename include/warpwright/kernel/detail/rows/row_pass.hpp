@@ -207,14 +207,6 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
     real const length = static_cast<real>(row.vectors * std::uint64_t{vector} + row.edge);
     return {length, 1 / length};
   }
-  WARPWRIGHT_HOST_DEVICE real center(partial const& partial_center,
-                                     row_width<real> const& w) const {
-    return kind.center(partial_center, w);
-  }
-  WARPWRIGHT_HOST_DEVICE row_statistics<real> statistics(real center, real total,
-                                                         row_width<real> const& w) const {
-    return {center, total, kind.scale(total, w)};
-  }
   WARPWRIGHT_HOST_DEVICE void store_statistics(row_statistics<real> const& s, edge_value& edge,
                                                std::uint64_t row) const {
     row_function_fill<K, real, 1, !KeepsInput> const fill{kind, s, edge.of};
