@@ -38,7 +38,6 @@ void evaluate_host(A const& a, source_location where = source_location::current(
 /// Operands may be misaligned to any element: a single misaligned array is moved element by
 /// element, and where all are misaligned equally the kernel starts at their first common boundary.
 /// @pre all arrays are accessible from the stream's device and stay alive until the kernel has run
-/// @param stream  the stream to run on
 /// @param a       `out(pointer, n) = expression`, or to another output, copied at the call; n = 0
 ///   launches nothing
 /// @throws std::invalid_argument  for operands of other sizes than the output, a row or column

@@ -50,13 +50,11 @@ class philox {
  public:
   /// @param seed    any number; others give independent sequences
   explicit philox(std::uint64_t seed) : state_{detail::philox_keys{seed}} {}
-  /// @param seed    any number; others give independent sequences
   /// @param offset  an integer, for example the number of the step
   template <class Integer, class = std::enable_if_t<std::is_integral<Integer>::value>>
   philox(std::uint64_t seed, Integer offset) : philox{seed} {
     state_.offset = static_cast<std::uint64_t>(offset);
   }
-  /// @param seed    any number; others give independent sequences
   /// @param offset  one number in memory that the kernel reads when it runs: a graph's replay uses
   ///   the value that advance() has set
   /// @throws std::invalid_argument  for a null pointer
@@ -105,14 +103,12 @@ class philox {
 };
 
 /// 32 random bits for each element, as std::uint32_t.
-/// @param rng  the generator
 /// **Cost:** one block of the generator, 20 multiplications of 32 bits by 32, for four elements
 /// where vectors of as many start at a multiple of four, as those of aligned arrays do; no memory
 /// access except for an offset in memory.
 [[nodiscard]] inline draw<detail::raw_bits> random_bits(philox const& rng) { return {rng.state_}; }
 
 /// A random float for each element: 0 <= u < 1, in steps of 2^-24.
-/// @param rng  the generator
 [[nodiscard]] inline auto uniform(philox const& rng) {
   return detail::make_call<detail::unconverted>(detail::uniform_function{}, random_bits(rng));
 }
@@ -152,7 +148,6 @@ inline bernoulli_function checked_bernoulli(char const* name, double p, source_l
 
 /// A bool for each element, true with probability `p`. Where each element has its own probability,
 /// write `uniform(rng) < p`.
-/// @param rng  the generator
 /// @param p    from 0 (never) to 1 (always), rounded to a multiple of 2^-32
 /// @throws std::invalid_argument  for any other number, NaN included
 [[nodiscard]] inline auto bernoulli(philox const& rng, double p,
@@ -165,7 +160,6 @@ inline bernoulli_function checked_bernoulli(char const* name, double p, source_l
 ///
 /// No mask is stored: the gradient is the same expression with the same generator, applied to the
 /// incoming gradient. A dropped element is 0 even where x is infinite or NaN.
-/// @param x    an expression
 /// @param p    from 0 (all kept as they are) to 1 (all 0), rounded to a multiple of 2^-32; integers
 ///   are computed as double
 /// @param rng  the generator; the element dropped is the one for which bernoulli(rng, p) is true
@@ -187,8 +181,6 @@ template <class A, class = detail::if_operands<A>>
 /// saturates. Beyond T's largest number, __half and __nv_bfloat16 round as if the next number
 /// existed, which is stored as infinity; fp8 saturates. A double is rounded to float first.
 /// @tparam T   __half, __nv_bfloat16, __nv_fp8_e4m3 or __nv_fp8_e5m2
-/// @param x    an expression
-/// @param rng  the generator
 /// Source: S. Gupta et al., "Deep Learning with Limited Numerical Precision", ICML 2015.
 template <class T, class A, class = detail::if_operands<A>>
 [[nodiscard]] auto stochastic_round(A const& x, philox const& rng) {

@@ -274,7 +274,6 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// Arrays may be misaligned to any element, as for run(). A result may lie in an array that is
 /// read. With n = 0 every result is that of no elements.
 /// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
-/// @param stream     the stream to run on
 /// @param memory     a reduction_workspace, not in use by a reduction on another stream, a graph's
 ///   replays included; it must not overlap an array that is read, which is not checked. Or a pool:
 ///   a memory_pool, or anything with allocate(stream, bytes) and deallocate(stream, pointer, bytes)

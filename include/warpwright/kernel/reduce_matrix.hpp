@@ -22,7 +22,6 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// same bits in every run, and whatever the number of rows; but few rows of 64 KiB and more are
 /// added in another order than many, and in another one below compute capability 9.0.
 /// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
-/// @param stream  the stream to run on
 /// @param shape   `{rows, cols}`, up to 2^59 elements, cols up to 2^31; causal(), or
 ///   ragged_shape{{rows, cols}, lengths}: mean() and the like divide by the lengths, and the
 ///   results of a row of length 0 are those of no elements
@@ -97,43 +96,35 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// As reduce_rows(), but: indices that argmin() and argmax() find are rows, and with rows = 0 every
 /// result is that of no elements.
 /// @pre as reduce_rows()
-/// @param stream     the stream to run on
-/// @param workspace  as for reduce(), of reduce_cols_workspace_bytes() or more
+/// @param memory     as for reduce(), a workspace of reduce_cols_workspace_bytes() or more
 /// @param shape      `{rows, cols}`, up to 2^59 elements
 /// @param goals      `to(pointer) = reduction`, where the pointer is to `cols` elements
 /// @throws std::invalid_argument  as reduce_rows(); for a workspace that is too small, and for
 ///   results that overlap it
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any, one at a time for
-/// one workspace. **Capture:** legal.
-/// **Cost:** one kernel launch, no allocation. Where a row of the widest element type is no
-/// multiple of 16 bytes, loads are of single elements.
-template <class... T, class... K, class... E>
-void reduce_cols(stream_ref stream, reduction_workspace const& workspace, matrix_shape const& shape,
-                 reduction_assignment<T, K, E> const&... goals) {
-  static_assert(sizeof...(goals) > 0, "warpwright::ew::reduce_cols: name at least one reduction");
-  detail::check_workspace(workspace.size_bytes(), reduce_cols_workspace_bytes(shape, goals...),
-                          shape.where, "reduce_cols_workspace_bytes()");
-  detail::reduce_each_column(detail::on_stream{stream, shape.where}, workspace.data(),
-                             workspace.size_bytes(), shape, goals...);
-}
-
-/// The same with a workspace from a pool, where one is required.
-/// **Capture:** as the pool's.
-/// **Cost:** one kernel launch; before it, where columns are split, one allocation and one memset
-/// of 2 KB.
-template <class Pool, class... T, class... K, class... E, class = detail::if_pool<Pool>>
-void reduce_cols(stream_ref stream, Pool& pool, matrix_shape const& shape,
+/// one workspace. **Capture:** legal where the pool's is.
+/// **Cost:** one kernel launch; with a pool and where columns are split, one allocation and one
+/// memset of 2 KB before it. Where a row of the widest element type is no multiple of 16 bytes,
+/// loads are of single elements.
+template <class Memory, class... T, class... K, class... E, class = detail::if_memory<Memory>>
+void reduce_cols(stream_ref stream, Memory&& memory, matrix_shape const& shape,
                  reduction_assignment<T, K, E> const&... goals) {
   static_assert(sizeof...(goals) > 0, "warpwright::ew::reduce_cols: name at least one reduction");
   std::size_t const bytes = reduce_cols_workspace_bytes(shape, goals...);
-  if (bytes != detail::workspace_head_bytes) {
-    detail::workspace_block<Pool> const block{pool, stream, bytes, shape.where};
-    reduce_cols(stream, prepare_workspace(stream, block.data(), bytes, shape.where), shape,
-                goals...);
-    return;
+  detail::on_stream const execute{stream, shape.where};
+  if constexpr (!detail::is_workspace<Memory>) {
+    if (bytes == detail::workspace_head_bytes) {
+      return detail::reduce_each_column(execute, nullptr, 0, shape, goals...);
+    }
   }
-  detail::reduce_each_column(detail::on_stream{stream, shape.where}, nullptr, 0, shape, goals...);
+  detail::with_workspace(stream, memory, bytes, shape.where,
+                         [&](reduction_workspace const& workspace) {
+                           detail::check_workspace(workspace.size_bytes(), bytes, shape.where,
+                                                   "reduce_cols_workspace_bytes()");
+                           detail::reduce_each_column(execute, workspace.data(),
+                                                      workspace.size_bytes(), shape, goals...);
+                         });
 }
 
 /// Evaluates several reductions of each column and waits for their results: `cols` of each, as

@@ -142,7 +142,6 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// may be misaligned to any element, and an output may be in place of any in(). With rows = 0 or
 /// cols = 0 nothing is written.
 /// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
-/// @param stream  the stream to run on
 /// @param shape   `{rows, cols}`, cols up to 2^31; causal(), or ragged_shape{{rows, cols},
 /// lengths}:
 ///   a row of no elements has no outputs but its statistics, which are of no meaning

@@ -36,7 +36,6 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// norm of its own tensor infinite or NaN, and no other.
 /// @pre all memory can be accessed from the stream's device and stays alive until the stream has
 ///   passed the call; the workspace overlaps no tensor, which is not checked
-/// @param stream     the stream to run on
 /// @param memory     a reduction_workspace of norm_each_workspace_bytes or more, not in use on
 ///   another stream; or a pool: a memory_pool, or anything with allocate(stream, bytes) and
 ///   deallocate(stream, pointer, bytes)
@@ -100,7 +99,6 @@ void max_norm_each_host(tensor_list<T> const& list, R* norms) {
 ///
 /// Its numbers and errors are those of norm_each(), and so are the stream, threads and capture.
 /// @pre as norm_each()
-/// @param stream     the stream to run on
 /// @param memory     as for norm_each(), a workspace of global_norm_workspace_bytes or more
 /// @param list       as for norm_each(); without elements the norm is 0
 /// @param result     one float or double in device memory, written when the kernel runs

@@ -76,12 +76,7 @@ struct element_traits<__nv_fp8_e5m2> : fp8_traits<__nv_fp8_e5m2> {};
 
 // Only for its text: whatever takes a pointer names this type.
 template <class T>
-struct element_traits<T, std::enable_if_t<std::is_void<T>::value>> {
-  using bits = unsigned char;
-  using value = float;
-  static constexpr bool packs_pairs = false;
-  WARPWRIGHT_HOST_DEVICE static float decode(bits) { return 0; }
-  WARPWRIGHT_HOST_DEVICE static bits encode(float) { return 0; }
+struct element_traits<T, std::enable_if_t<std::is_void<T>::value>> : element_traits<float> {
   static_assert(!std::is_void<T>::value,
                 "warpwright::ew: a void* is to no elements: cast it to a pointer to their type, as "
                 "in static_cast<float*>(data)");

@@ -13,6 +13,12 @@
 WARPWRIGHT_BEGIN
 
 namespace ew::detail {
+
+/// Refuses statistics that do not fit the matrix, or that overlap anything.
+/// @param operands  of the outputs of the matrix's shape
+void check_row_statistics(operand const* statistics, int count, operand const* operands, int arrays,
+                          matrix_shape const& shape);
+
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 // The statistics of the row of each thread. The threads of a row combine partial_center(t), if
@@ -128,15 +134,6 @@ struct streamed_rows_kernel
     block.end_cluster(blocks);
   }
 };
-
-}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
-
-/// Refuses statistics that do not fit the matrix, or that overlap anything.
-/// @param operands  of the outputs of the matrix's shape
-void check_row_statistics(operand const* statistics, int count, operand const* operands, int arrays,
-                          matrix_shape const& shape);
-
-inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 // Checks the outputs, plans, and runs the kernel, on a stream or on the calling thread.
 template <class Where, class... A>
