@@ -26,12 +26,6 @@ WARPWRIGHT_BEGIN
 
 namespace ew {
 
-namespace detail {
-
-struct list_access;
-
-}  // namespace detail
-
 /// Tensors that one kernel updates together; each has the same types of arrays.
 ///
 /// `tensor_list<float, float const>` has two arrays of float a tensor, the second of which is only

@@ -33,6 +33,26 @@ inline constexpr bool is_offset = std::is_same<T, unsigned long long>::value ||
                                   (std::is_same<T, unsigned long>::value &&
                                    sizeof(unsigned long) == 8);
 
+// With the digits that a round trip requires: a number a little more than 1 does not print as "1".
+inline text in_full(double p) {
+  char digits[40] = {};
+  for (int count = 6; count <= std::numeric_limits<double>::max_digits10; ++count) {
+    std::snprintf(digits, sizeof digits, "%.*g", count, p);
+    if (std::strtod(digits, nullptr) == p) break;
+  }
+  warpwright::detail::undo_locale(digits);
+  return text{digits};
+}
+
+inline bernoulli_function checked_bernoulli(char const* name, double p, source_location where) {
+  if (!(p >= 0.0 && p <= 1.0)) {
+    warpwright::detail::throw_invalid_argument(text{"ew::"} + name + ": the probability is " +
+                                                   in_full(p) + "; it must be a number from 0 to 1",
+                                               where);
+  }
+  return {bernoulli_function::threshold_of(p)};
+}
+
 }  // namespace detail
 
 /// A generator for expressions: Philox 4x32-10, a small value that is cheap to copy.
@@ -121,30 +141,6 @@ class philox {
 /// about 10^-11 of the distribution.
 /// @param rng  the generator; normal() uses the bits that random_bits(rng) returns
 [[nodiscard]] inline draw<detail::gaussian> normal(philox const& rng) { return {rng.state_}; }
-
-namespace detail {
-
-// With the digits that a round trip requires: a number a little more than 1 does not print as "1".
-inline text in_full(double p) {
-  char digits[40] = {};
-  for (int count = 6; count <= std::numeric_limits<double>::max_digits10; ++count) {
-    std::snprintf(digits, sizeof digits, "%.*g", count, p);
-    if (std::strtod(digits, nullptr) == p) break;
-  }
-  warpwright::detail::undo_locale(digits);
-  return text{digits};
-}
-
-inline bernoulli_function checked_bernoulli(char const* name, double p, source_location where) {
-  if (!(p >= 0.0 && p <= 1.0)) {
-    warpwright::detail::throw_invalid_argument(text{"ew::"} + name + ": the probability is " +
-                                                   in_full(p) + "; it must be a number from 0 to 1",
-                                               where);
-  }
-  return {bernoulli_function::threshold_of(p)};
-}
-
-}  // namespace detail
 
 /// A bool for each element, true with probability `p`. Where each element has its own probability,
 /// write `uniform(rng) < p`.

@@ -242,31 +242,6 @@ template <class... R>
   return detail::workspace_layout<detail::as_reduction_t<R>...>::bytes;
 }
 
-namespace detail {
-inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
-
-// Reduces into the workspace at `results` and copies the results to the host.
-template <class Results, std::size_t... Index, class... R>
-auto fetch_reduction(on_stream const& execute, void* workspace, elements const& n, Results* results,
-                     std::index_sequence<Index...>, R const&... r) {
-  reduce_all(execute, workspace, n,
-             result_assignment<R>{reinterpret_cast<bits_of<result_value<R>>*>(&at<Index>(*results)),
-                                  r.kind, r.expression}...);
-  reduced<result_value<R>...> on_host;
-  check(warpwright::detail::copy_async(&on_host.all, results, sizeof(Results),
-                                       cudaMemcpyDeviceToHost, execute.stream.get()),
-        "cudaMemcpyAsync", n.where);
-  execute.stream.synchronize(n.where);
-  if constexpr (sizeof...(R) == 1) {
-    return on_host.template get<0>();
-  } else {
-    return on_host;
-  }
-}
-
-}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
-}  // namespace detail
-
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 /// Evaluates several reductions in one pass, as one kernel; the results stay on the device.
@@ -326,8 +301,7 @@ template <class Memory, class... X, class = detail::if_memory<Memory>,
 
 /// Evaluates several reductions on the calling thread, over arrays in host memory, in the order in
 /// which a GPU would.
-/// @param n      number of elements
-/// @param goals  `to(pointer) = reduction`
+/// @param n, goals  as for reduce()
 /// @throws std::invalid_argument  as reduce() does
 /// **Threads:** any.
 template <class... T, class... K, class... E>

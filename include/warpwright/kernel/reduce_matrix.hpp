@@ -13,6 +13,20 @@ WARPWRIGHT_BEGIN
 
 namespace ew {
 
+/// The size of the workspace that reduce_cols() requires, in bytes: 2 KB, and at most some 140 KB
+/// times the bytes of the states of one column's reductions.
+/// @param shape  `{rows, cols}`
+/// @param goals  as passed to reduce_cols()
+template <class... T, class... K, class... E>
+[[nodiscard]] std::size_t reduce_cols_workspace_bytes(matrix_shape const& shape,
+                                                      reduction_assignment<T, K, E> const&...) {
+  using pass = detail::reduction_pass<false, reduction_assignment<T, K, E>...>;
+  static_cast<void>(detail::elements_of(shape));
+  auto const bytes = static_cast<std::size_t>(
+      detail::column_reduction<pass>::workspace_bytes(shape.rows, shape.cols));
+  return bytes == 0 ? detail::workspace_head_bytes : bytes;
+}
+
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 /// Evaluates several reductions of each row of a matrix in one pass, as one kernel.
@@ -44,8 +58,7 @@ void reduce_rows(stream_ref stream, ragged_shape const& shape,
 
 /// Evaluates several reductions of each row and waits for their results.
 /// @param stream, shape  as above
-/// @param pool        for the results until they are copied to the host: a memory_pool, or anything
-///   with allocate(stream, bytes) and deallocate(stream, pointer, bytes)
+/// @param pool        as for reduce(), for the results until they are copied to the host
 /// @param reductions  `sum(x)` and others, and expressions of them
 /// @return a std::vector of `rows` results, or of several reductions a tuple of vectors:
 ///   `auto [a, b] = reduce_rows(...)`; in the reductions' own types, of which bool is none
@@ -71,24 +84,6 @@ void reduce_rows_host(ragged_shape const& shape, reduction_assignment<T, K, E> c
                 "warpwright::ew::reduce_rows_host: name at least one reduction");
   detail::reduce_each_row(detail::on_calling_thread{shape.shape().where}, shape, goals...);
 }
-
-}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
-
-/// The size of the workspace that reduce_cols() requires, in bytes: 2 KB, and at most some 140 KB
-/// times the bytes of the states of one column's reductions.
-/// @param shape  `{rows, cols}`
-/// @param goals  as passed to reduce_cols()
-template <class... T, class... K, class... E>
-[[nodiscard]] std::size_t reduce_cols_workspace_bytes(matrix_shape const& shape,
-                                                      reduction_assignment<T, K, E> const&...) {
-  using pass = detail::reduction_pass<false, reduction_assignment<T, K, E>...>;
-  static_cast<void>(detail::elements_of(shape));
-  auto const bytes = static_cast<std::size_t>(
-      detail::column_reduction<pass>::workspace_bytes(shape.rows, shape.cols));
-  return bytes == 0 ? detail::workspace_head_bytes : bytes;
-}
-
-inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 /// Evaluates several reductions of each column of a matrix in one pass, as one kernel: the gradient
 /// of a bias, the mean and norm of every feature.

@@ -37,8 +37,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @pre all memory can be accessed from the stream's device and stays alive until the stream has
 ///   passed the call; the workspace overlaps no tensor, which is not checked
 /// @param memory     a reduction_workspace of norm_each_workspace_bytes or more, not in use on
-///   another stream; or a pool: a memory_pool, or anything with allocate(stream, bytes) and
-///   deallocate(stream, pointer, bytes)
+///   another stream; or a pool, as for reduce()
 /// @param list       of one array, of floating point; copied at the call
 /// @param norms      list.size() floats or doubles in device memory, in the list's order, written
 ///   when the kernel runs

@@ -18,22 +18,24 @@ WARPWRIGHT_BEGIN
 
 namespace ew::detail {
 
-// Those of <cmath>.
-#define WARPWRIGHT_FUNCTION(of)                                                   \
-  struct of##_function {                                                          \
-    static constexpr char const* name = #of;                                      \
-    WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::of##f(x); } \
-    WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::of(x); }  \
+// Those of <cmath> in double.
+#define WARPWRIGHT_FUNCTION(of, in_float)                                        \
+  struct of##_function {                                                         \
+    static constexpr char const* name = #of;                                     \
+    WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return in_float; }  \
+    WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::of(x); } \
   };
-WARPWRIGHT_FUNCTION(exp)
-WARPWRIGHT_FUNCTION(exp2)
-WARPWRIGHT_FUNCTION(expm1)
-WARPWRIGHT_FUNCTION(log)
-WARPWRIGHT_FUNCTION(log2)
-WARPWRIGHT_FUNCTION(log1p)
-WARPWRIGHT_FUNCTION(sqrt)
-WARPWRIGHT_FUNCTION(tanh)
-WARPWRIGHT_FUNCTION(erf)
+WARPWRIGHT_FUNCTION(sin, sine_plus_right_angles(x, 0))
+WARPWRIGHT_FUNCTION(cos, sine_plus_right_angles(x, 1))
+WARPWRIGHT_FUNCTION(exp, ::expf(x))
+WARPWRIGHT_FUNCTION(exp2, ::exp2f(x))
+WARPWRIGHT_FUNCTION(expm1, ::expm1f(x))
+WARPWRIGHT_FUNCTION(log, ::logf(x))
+WARPWRIGHT_FUNCTION(log2, ::log2f(x))
+WARPWRIGHT_FUNCTION(log1p, ::log1pf(x))
+WARPWRIGHT_FUNCTION(sqrt, ::sqrtf(x))
+WARPWRIGHT_FUNCTION(tanh, ::tanhf(x))
+WARPWRIGHT_FUNCTION(erf, ::erff(x))
 #undef WARPWRIGHT_FUNCTION
 
 struct rsqrt_function {
@@ -45,18 +47,6 @@ struct rsqrt_function {
   WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return 1.0F / ::sqrtf(x); }
   WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return 1.0 / ::sqrt(x); }
 #endif
-};
-
-struct sin_function {
-  static constexpr char const* name = "sin";
-  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return sine_plus_right_angles(x, 0); }
-  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::sin(x); }
-};
-
-struct cos_function {
-  static constexpr char const* name = "cos";
-  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return sine_plus_right_angles(x, 1); }
-  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::cos(x); }
 };
 
 struct pow_function {

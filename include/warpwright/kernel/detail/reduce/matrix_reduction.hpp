@@ -116,8 +116,6 @@ void reduce_each_row(Where const& execute, ragged_shape const& ragged, R const&.
   with_matrix_pass(n, shape.rows, nullptr, 0, reduce, r...);
 }
 
-}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
-
 // Vectors of one row that neighbouring threads of a block take: of 16 bytes each they fill whole
 // cache lines. Few, so that the block's other threads combine the states of many blocks quickly.
 inline constexpr unsigned max_columns_per_tile = 16;
@@ -237,8 +235,6 @@ struct column_reduction {
     }
   }
 };
-
-inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 template <class Pass>
 struct reduce_cols_kernel

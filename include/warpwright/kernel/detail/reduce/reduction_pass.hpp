@@ -455,6 +455,25 @@ void reduce_all(Where const& execute, void* workspace, elements const& n, R cons
       r...);
 }
 
+// Reduces into the workspace at `results` and copies the results to the host.
+template <class Results, std::size_t... Index, class... R>
+auto fetch_reduction(on_stream const& execute, void* workspace, elements const& n, Results* results,
+                     std::index_sequence<Index...>, R const&... r) {
+  reduce_all(execute, workspace, n,
+             result_assignment<R>{reinterpret_cast<bits_of<result_value<R>>*>(&at<Index>(*results)),
+                                  r.kind, r.expression}...);
+  reduced<result_value<R>...> on_host;
+  check(warpwright::detail::copy_async(&on_host.all, results, sizeof(Results),
+                                       cudaMemcpyDeviceToHost, execute.stream.get()),
+        "cudaMemcpyAsync", n.where);
+  execute.stream.synchronize(n.where);
+  if constexpr (sizeof...(R) == 1) {
+    return on_host.template get<0>();
+  } else {
+    return on_host;
+  }
+}
+
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 }  // namespace ew::detail
 

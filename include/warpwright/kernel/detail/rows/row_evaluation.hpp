@@ -14,11 +14,6 @@ WARPWRIGHT_BEGIN
 
 namespace ew::detail {
 
-/// Refuses statistics that do not fit the matrix, or that overlap anything.
-/// @param operands  of the outputs of the matrix's shape
-void check_row_statistics(operand const* statistics, int count, operand const* operands, int arrays,
-                          matrix_shape const& shape);
-
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 // The statistics of the row of each thread. The threads of a row combine partial_center(t), if
@@ -195,7 +190,7 @@ void run_row_function(Where const& execute, ragged_shape const& ragged, A const&
   }
   check_row_length(shape);
   check_assignments(operands, counts, matrices, shape.where);
-  check_row_statistics(of_statistics, statistics, operands, arrays, shape);
+  check_row_statistics(of_statistics, statistics, operands, arrays, shape.rows, n, shape.where);
   row_function_finder<kind, expression, in_all::count> found;
   (traversal<decltype(a.expression)>::visit(a.expression, found), ...);
   if (!found.are_one()) {
@@ -234,7 +229,3 @@ void run_row_function(Where const& execute, ragged_shape const& ragged, A const&
 }  // namespace ew::detail
 
 WARPWRIGHT_END
-
-#if !WARPWRIGHT_COMPILED
-#include <warpwright/kernel/detail/rows/row_evaluation_definitions.hpp>
-#endif

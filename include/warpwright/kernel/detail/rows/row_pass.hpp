@@ -81,14 +81,10 @@ struct row_output : fused_part<T, row_kernel_node_t<E>> {
     }
   }
 };
-template <class A>
-struct row_output_of;
 template <class T, class E>
-struct row_output_of<assignment<T, E>> {
-  using type = row_output<T, E>;
-};
+row_output<T, E> row_output_of(assignment<T, E> const&);
 template <class A>
-using row_output_t = typename row_output_of<A>::type;
+using row_output_t = decltype(row_output_of(std::declval<A const&>()));
 
 // Visits the leaves of an output: sets the registers of the row function's, for V neighbours.
 template <class K, class R, int V, bool Transformed>

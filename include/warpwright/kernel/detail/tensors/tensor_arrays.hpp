@@ -19,6 +19,8 @@ struct write_only {};
 
 namespace detail {
 
+struct list_access;  // to a tensor_list
+
 // How an array of a list is accessed: T is read and written, T const read, write_only<T> written.
 template <class S>
 struct array_kind {
