@@ -12,8 +12,6 @@
 #include <warpwright/kernel/detail/plan/elementwise_plan.hpp>
 #include <warpwright/kernel/evaluate.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <string>
 
 WARPWRIGHT_BEGIN

@@ -89,8 +89,7 @@ WARPWRIGHT_FUNCTION(hardswish, in_real_type)
 /// Source: D. Hendrycks, K. Gimpel, "Gaussian Error Linear Units", arXiv:1606.08415.
 WARPWRIGHT_FUNCTION(gelu, in_real_type)
 /// The form of gelu with tanh: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). Within 6 ULP for
-/// positive x, 6 + 8 |u| for negative x, where u is the argument of tanh.
-/// Source: D. Hendrycks, K. Gimpel, "Gaussian Error Linear Units", arXiv:1606.08415.
+/// positive x, 6 + 8 |u| for negative x, where u is the argument of tanh. Source: as of gelu().
 WARPWRIGHT_FUNCTION(gelu_tanh, in_real_type)
 
 /// The smaller of the two in their common type; NaN if either is NaN.

@@ -81,7 +81,6 @@ template <class A, class = detail::if_expression<A>>
   return detail::make_row_function(detail::softmax_function{}, x);
 }
 /// x less the logarithm of the sum of exp(x) in the row. The error is within u + 2^-23 |result|.
-/// @param x  an expression of numbers
 template <class A, class = detail::if_expression<A>>
 [[nodiscard]] auto log_softmax(A const& x) {
   return detail::make_row_function(detail::log_softmax_function{}, x);
@@ -104,8 +103,7 @@ template <class A, class = detail::if_expression<A>>
 /// x / sqrt(mean of x^2 + eps); for the usual scale: `rms_norm(x, eps) * row(gamma, cols)`. The
 /// relative error is within u, where squares can be added; the head of this file gives the range
 /// and the results beyond it.
-/// @param x    an expression of numbers
-/// @param eps  a number from 0; rows of float take it as a float, which is 0 below 7e-46
+/// @param x, eps  as for layer_norm()
 /// @throws std::invalid_argument  for another eps
 /// Source: B. Zhang, R. Sennrich, "Root Mean Square Layer Normalization", arXiv:1910.07467.
 template <class A, class = detail::if_expression<A>>

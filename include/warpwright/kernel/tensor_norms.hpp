@@ -54,10 +54,8 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 template <class Memory, class T, class R, class = detail::if_memory<Memory>>
 void norm_each(stream_ref stream, Memory&& memory, tensor_list<T> const& list, R* norms,
                source_location where = source_location::current()) {
-  detail::run_norm_on_stream<detail::two_norm, detail::norm_scope::each_tensor,
-                             std::remove_const_t<T>>(stream, memory,
-                                                     detail::list_access::tensors(list), norms,
-                                                     "warpwright::ew::norm_each", where);
+  detail::run_norm_on_stream<detail::two_norm, detail::norm_scope::each_tensor>(
+      stream, memory, list, norms, "warpwright::ew::norm_each", where);
 }
 
 /// norm_each() on the calling thread, over arrays in host memory.
@@ -65,8 +63,7 @@ void norm_each(stream_ref stream, Memory&& memory, tensor_list<T> const& list, R
 /// **Threads:** any. **Cost:** a loop over the elements; 44 KB of the stack.
 template <class T, class R>
 void norm_each_host(tensor_list<T> const& list, R* norms) {
-  detail::run_norm_on_host<detail::two_norm, detail::norm_scope::each_tensor,
-                           std::remove_const_t<T>>(detail::list_access::tensors(list), norms);
+  detail::run_norm_on_host<detail::two_norm, detail::norm_scope::each_tensor>(list, norms);
 }
 
 /// The max-norm of each tensor: norms[k] becomes the largest magnitude of tensor k's elements, NaN
@@ -79,10 +76,8 @@ void norm_each_host(tensor_list<T> const& list, R* norms) {
 template <class Memory, class T, class R, class = detail::if_memory<Memory>>
 void max_norm_each(stream_ref stream, Memory&& memory, tensor_list<T> const& list, R* norms,
                    source_location where = source_location::current()) {
-  detail::run_norm_on_stream<detail::max_norm, detail::norm_scope::each_tensor,
-                             std::remove_const_t<T>>(stream, memory,
-                                                     detail::list_access::tensors(list), norms,
-                                                     "warpwright::ew::max_norm_each", where);
+  detail::run_norm_on_stream<detail::max_norm, detail::norm_scope::each_tensor>(
+      stream, memory, list, norms, "warpwright::ew::max_norm_each", where);
 }
 
 /// max_norm_each() on the calling thread, over arrays in host memory.
@@ -90,8 +85,7 @@ void max_norm_each(stream_ref stream, Memory&& memory, tensor_list<T> const& lis
 /// **Threads:** any. **Cost:** that of norm_each_host().
 template <class T, class R>
 void max_norm_each_host(tensor_list<T> const& list, R* norms) {
-  detail::run_norm_on_host<detail::max_norm, detail::norm_scope::each_tensor,
-                           std::remove_const_t<T>>(detail::list_access::tensors(list), norms);
+  detail::run_norm_on_host<detail::max_norm, detail::norm_scope::each_tensor>(list, norms);
 }
 
 /// The 2-norm of all elements of all tensors: the root of the sum of their squares.
@@ -107,10 +101,8 @@ void max_norm_each_host(tensor_list<T> const& list, R* norms) {
 template <class Memory, class T, class R, class = detail::if_memory<Memory>>
 void global_norm(stream_ref stream, Memory&& memory, tensor_list<T> const& list, R* result,
                  source_location where = source_location::current()) {
-  detail::run_norm_on_stream<detail::two_norm, detail::norm_scope::all_tensors,
-                             std::remove_const_t<T>>(stream, memory,
-                                                     detail::list_access::tensors(list), result,
-                                                     "warpwright::ew::global_norm", where);
+  detail::run_norm_on_stream<detail::two_norm, detail::norm_scope::all_tensors>(
+      stream, memory, list, result, "warpwright::ew::global_norm", where);
 }
 
 /// global_norm() on the calling thread, over arrays in host memory.
@@ -119,8 +111,7 @@ void global_norm(stream_ref stream, Memory&& memory, tensor_list<T> const& list,
 template <class T>
 [[nodiscard]] double global_norm_host(tensor_list<T> const& list) {
   double norm = 0;
-  detail::run_norm_on_host<detail::two_norm, detail::norm_scope::all_tensors,
-                           std::remove_const_t<T>>(detail::list_access::tensors(list), &norm);
+  detail::run_norm_on_host<detail::two_norm, detail::norm_scope::all_tensors>(list, &norm);
   return norm;
 }
 

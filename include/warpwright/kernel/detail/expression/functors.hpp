@@ -10,6 +10,7 @@
 #pragma once
 
 #include <warpwright/kernel/detail/expression/nodes.hpp>
+#include <warpwright/kernel/detail/numeric/no_contract.hpp>
 #include <warpwright/kernel/detail/numeric/trigonometric.hpp>
 
 #include <cmath>
@@ -221,15 +222,13 @@ WARPWRIGHT_ROUNDING(rint)
 
 struct fma_function {
   static constexpr char const* name = "fma";
-  WARPWRIGHT_HOST_DEVICE float operator()(float a, float b, float c) const {
-    return ::fmaf(a, b, c);
-  }
-  WARPWRIGHT_HOST_DEVICE double operator()(double a, double b, double c) const {
-    return ::fma(a, b, c);
-  }
   template <class T>
   WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b, T c) const {
-    return wrapped<T>(unwrapped(a) * unwrapped(b) + unwrapped(c));
+    if constexpr (std::is_floating_point<T>::value) {
+      return no_contract::fused(a, b, c);
+    } else {
+      return wrapped<T>(unwrapped(a) * unwrapped(b) + unwrapped(c));
+    }
   }
 };
 

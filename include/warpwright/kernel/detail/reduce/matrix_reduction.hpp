@@ -41,9 +41,6 @@ struct reduce_rows_kernel
   row_partition partition;
   std::uint64_t cols;
 
-  reduce_rows_kernel(Pass const& pass, row_partition const& p, std::uint64_t columns)
-      : parameters{pass}, partition{p}, cols{columns} {}
-
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
     Pass const pass = parameters.with_shared_input();
@@ -110,7 +107,7 @@ void reduce_each_row(Where const& execute, ragged_shape const& ragged, R const&.
     row_plan const plan =
         plan_row_reductions(operands, pass_type::operands, shape.rows, shape.cols,
                             pass_type::vector, pass_type::row_vectors, limit, ragged.lengths());
-    execute(plan.blocks, plan.threads, kernel{pass, plan.partition, shape.cols},
+    execute(plan.blocks, plan.threads, kernel{{}, pass, plan.partition, shape.cols},
             "warpwright::ew::reduce_rows", 0, plan.partition.blocks);
   };
   with_matrix_pass(n, shape.rows, nullptr, 0, reduce, r...);

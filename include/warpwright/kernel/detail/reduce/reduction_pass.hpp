@@ -144,12 +144,8 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
   // together.
   static void describe(whole const& expression, std::uint64_t n, c_array<operand, operands>& all,
                        source_location where) {
-    operand* next = all;
-    next->kind = access_pattern::no_output;
-    next->aligned_bytes = 1;
-    next->natural_bytes = 1;
-    next->count = n;
-    ++next;
+    all[0] = array_operand{access_pattern::no_output, 0, 1, 1, 0, n};
+    operand* next = all + 1;
     expression.template describe<vector>(next);
     check_operands(all, operands, where);
   }

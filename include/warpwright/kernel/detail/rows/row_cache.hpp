@@ -15,8 +15,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 /// The vectors of one thread. No other thread accesses them, so that no synchronization is needed.
 /// Words of neighbouring threads are neighbours: a warp's accesses have no bank conflicts.
-/// @tparam Loaded  what a vector of V elements is loaded as
-/// @tparam R       the type of a value
+/// @tparam Loaded  what a vector of V elements is loaded as, R the type of a value
 /// @tparam Copied  whether a vector is what one array has in 16 bytes, which copy() puts there
 template <class Loaded, class R, int V, bool Copied>
 struct row_cache {

@@ -255,10 +255,12 @@ void run_norm(Where const& run, Tensors const& all, void* workspace, R* norms, c
   } while (next != all.size());
 }
 
-template <class Norm, norm_scope Scope, class T, class Memory, class Tensors, class R>
-void run_norm_on_stream(stream_ref stream, Memory& memory, Tensors const& all, R* norms,
+template <class Norm, norm_scope Scope, class Memory, class S, class R, class Access = list_access>
+void run_norm_on_stream(stream_ref stream, Memory& memory, tensor_list<S> const& list, R* norms,
                         char const* name, source_location where) {
   using layout = norm_layout<Scope>;
+  using T = std::remove_const_t<S>;
+  auto const& all = Access::tensors(list);
   with_workspace(stream, memory, layout::bytes, where, [&](reduction_workspace const& workspace) {
     check_workspace(workspace.size_bytes(), layout::bytes, where, layout::size_name);
     std::size_t const count = layout::each ? all.size() : 1;
@@ -278,11 +280,13 @@ void run_norm_on_stream(stream_ref stream, Memory& memory, Tensors const& all, R
   });
 }
 
-template <class Norm, norm_scope Scope, class T, class Tensors, class R>
-void run_norm_on_host(Tensors const& all, R* norms) {
+template <class Norm, norm_scope Scope, class S, class R, class Access = list_access>
+void run_norm_on_host(tensor_list<S> const& list, R* norms) {
+  auto const& all = Access::tensors(list);
   if (norm_layout<Scope>::each && all.size() == 0) return;
   alignas(16) unsigned char workspace[norm_layout<Scope>::bytes] = {};
-  run_norm<Norm, Scope, T>(warpwright::detail::on_calling_thread{}, all, workspace, norms, "");
+  run_norm<Norm, Scope, std::remove_const_t<S>>(warpwright::detail::on_calling_thread{}, all,
+                                                workspace, norms, "");
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

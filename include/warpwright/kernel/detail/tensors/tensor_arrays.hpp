@@ -17,6 +17,9 @@ namespace ew {
 template <class T>
 struct write_only {};
 
+template <class... S>
+class tensor_list;
+
 namespace detail {
 
 struct list_access;  // to a tensor_list
