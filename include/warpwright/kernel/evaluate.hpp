@@ -39,17 +39,16 @@ void evaluate_host(A const& a, source_location where = source_location::current(
 /// element, and where all are misaligned equally the kernel starts at their first common boundary.
 /// @pre all arrays are accessible from the stream's device and stay alive until the kernel has run
 /// @param a       `out(pointer, n) = expression`, or to another output, copied at the call; n = 0
-///   launches nothing
+///   launches nothing; or several in tie()
 /// @throws std::invalid_argument  for operands of other sizes than the output, a row or column
 ///   length that does not divide n, a null or misaligned pointer, or an array that overlaps the
 ///   output other than exactly in place; the text names the operand, counted from 1 from left to
 ///   right. For outputs of different sizes, or that overlap
 /// @throws cuda_error  when the launch fails
-/// **Stream:** one kernel, ordered on `stream`; does not block.
-/// **Threads:** any. **Capture:** legal.
-/// **Cost:** one kernel launch, no allocation.
-/// Compiled for architectures both below and from 9.0, a launch also calls cudaGetDevice, and the
-/// first of a kernel on a device cudaFuncGetAttributes.
+/// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any. **Capture:**
+/// legal.
+/// **Cost:** one kernel launch, no allocation. Compiled for architectures both below and from 9.0,
+/// a launch also calls cudaGetDevice, and the first of a kernel on a device cudaFuncGetAttributes.
 template <class A, class = std::enable_if_t<detail::is_run<A>>>
 void run(stream_ref stream, A const& a, source_location where = source_location::current()) {
   detail::with_assignments(a, [&](auto const&... each) {

@@ -206,7 +206,6 @@ kernel_plan plan_any(source_location where, A const& all) {
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
-
 }  // namespace detail
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {

@@ -68,7 +68,7 @@ inline bernoulli_function checked_bernoulli(char const* name, double p, source_l
 /// with the offset as its subsequence and i as its offset.
 class philox {
  public:
-  /// @param seed    any number; others give independent sequences
+  /// @param seed  any number; others give independent sequences
   explicit philox(std::uint64_t seed) : state_{detail::philox_keys{seed}} {}
   /// @param offset  an integer, for example the number of the step
   template <class Integer, class = std::enable_if_t<std::is_integral<Integer>::value>>
@@ -220,7 +220,6 @@ void advance(stream_ref stream, Offset* offset, std::uint64_t by = 1,
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
-
 }  // namespace ew
 
 WARPWRIGHT_END

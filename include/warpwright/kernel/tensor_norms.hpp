@@ -69,10 +69,8 @@ void norm_each_host(tensor_list<T> const& list, R* norms) {
 /// The max-norm of each tensor: norms[k] becomes the largest magnitude of tensor k's elements, NaN
 /// if one is NaN, 0 where the tensor is empty.
 ///
-/// Exact except for the rounding of double elements to a float norm. The parameters, the errors and
-/// the forms with a pool and on the host are those of norm_each().
-/// @throws std::invalid_argument  as norm_each()
-/// @throws cuda_error             as norm_each()
+/// Exact except for the rounding of double elements to a float norm. All else is as of norm_each().
+/// @throws std::invalid_argument, cuda_error  as norm_each()
 template <class Memory, class T, class R, class = detail::if_memory<Memory>>
 void max_norm_each(stream_ref stream, Memory&& memory, tensor_list<T> const& list, R* norms,
                    source_location where = source_location::current()) {
@@ -81,8 +79,7 @@ void max_norm_each(stream_ref stream, Memory&& memory, tensor_list<T> const& lis
 }
 
 /// max_norm_each() on the calling thread, over arrays in host memory.
-/// @param norms  list.size() floats or doubles in host memory
-/// **Threads:** any. **Cost:** that of norm_each_host().
+/// **Threads:** any. **Cost:** that of norm_each_host(), and so are the parameters.
 template <class T, class R>
 void max_norm_each_host(tensor_list<T> const& list, R* norms) {
   detail::run_norm_on_host<detail::max_norm, detail::norm_scope::each_tensor>(list, norms);

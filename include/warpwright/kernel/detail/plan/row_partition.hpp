@@ -168,8 +168,7 @@ struct row_share {
     }
   }
   /// Calls load(r[u], index, wide) for the vectors first, first + threads, ….
-  /// @tparam Index  matrix_index; read_once_index, with which functions of rows took 2 to 5 %
-  /// longer
+  /// @tparam Index  matrix_index; read_once_index, with which functions of rows took 2 to 5 % more
   template <class Index, class Registers, int N, class Load>
   WARPWRIGHT_HOST_DEVICE void load_vectors(c_array<Registers, N>& r, unsigned first,
                                            Load const& load) const {

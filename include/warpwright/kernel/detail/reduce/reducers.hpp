@@ -73,8 +73,7 @@ using default_accumulator = std::conditional_t<
 
 template <class S>
 struct complex_state {
-  S re;
-  S im;
+  S re, im;
 };
 
 template <total What, class Requested, bool Compensated>
@@ -115,8 +114,11 @@ struct summing : reducer<summing<What, Requested, Compensated>> {
                     "warpwright::ew: sums of complex numbers are in floating point");
       auto const re = lift<float>(value.re, i);
       auto const im = lift<float>(value.im, i);
-      if constexpr (by_parts<V>) return {re, im};
-      if constexpr (!by_parts<V>) return combine<V>(re, im);
+      if constexpr (by_parts<V>) {
+        return {re, im};
+      } else {
+        return combine<V>(re, im);
+      }
     } else {
       return initial_states<V>(value);
     }

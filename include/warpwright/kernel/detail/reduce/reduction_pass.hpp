@@ -367,8 +367,8 @@ void with_reduction_pass(elements const& n, Use const& use, R const&... r) {
     void const* const shared = n.count == 0 ? nullptr : shared_input_address(all, pass::operands);
     if (shared != nullptr) {
       using same_input = reduction_pass<true, R...>;
-      use(same_input{gather_expressions(r...), {{r.kind}...}, {{r.data}...}, n.count, shared}, all);
-      return;
+      return use(
+          same_input{gather_expressions(r...), {{r.kind}...}, {{r.data}...}, n.count, shared}, all);
     }
   }
   use(pass{gather_expressions(r...), {{r.kind}...}, {{r.data}...}, n.count, nullptr}, all);
