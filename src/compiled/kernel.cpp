@@ -6,5 +6,4 @@
 #include <warpwright/kernel/detail/plan/tensor_table_definitions.hpp>
 #include <warpwright/kernel/detail/reduce/workspace_definitions.hpp>
 #include <warpwright/kernel/detail/row_gradients/gradient_plan_definitions.hpp>
-#include <warpwright/kernel/detail/rows/row_evaluation_definitions.hpp>
 #include <warpwright/kernel/detail/views/view_definitions.hpp>

@@ -100,18 +100,15 @@ class description {
   }
   template <class T>
   void add(input<T> const& node, int = 0) {
-    add_type<T>("in ");
-    add_text(text{"["} + node.size + "]");
+    add_type<T>("in ", text{"["} + node.size + "]");
   }
   template <class T>
   void add(row_input<T> const& node, int = 0) {
-    add_type<T>("row ");
-    add_text(text{"["} + node.cols.divisor() + "]");
+    add_type<T>("row ", text{"["} + node.cols.divisor() + "]");
   }
   template <class T>
   void add(column_input<T> const& node, int = 0) {
-    add_type<T>("col ");
-    add_text(text{"[n/"} + node.cols.divisor() + "]");
+    add_type<T>("col ", text{"[n/"} + node.cols.divisor() + "]");
   }
   template <class T>
   void add(single_input<T> const&, int = 0) {
@@ -124,16 +121,12 @@ class description {
   }
   template <class T, class Array, class K>
   void add(indexed_input<T, Array, K> const& node, int = 0) {
-    add_type<T>(Array::rows ? "row_at(" : "gather(");
-    add_text(text{"["} + node.array.count() + "], ");
-    add(node.index);
-    line_ += ")";
+    add_type<T>(Array::rows ? "row_at(" : "gather(", text{"["} + node.array.count() + "], ");
+    add_closed("", node.index);
   }
   template <class T>
   void add(one_hot_value<T> const& node, int = 0) {
-    line_ += "one_hot(";
-    add(static_cast<column_input<T> const&>(node));
-    line_ += ")";
+    add_closed("one_hot(", static_cast<column_input<T> const&>(node));
   }
   template <class T, bool Weak>
   void add(scalar<T, Weak> const& node, int = 0) {
@@ -152,9 +145,7 @@ class description {
   template <class T, class E>
   void add(computed_as<T, E> const& node, int = 0) {
     add_type<T>("compute_as<");
-    line_ += ">(";
-    add(node.expression);
-    line_ += ")";
+    add_closed(">(", node.expression);
   }
   template <class K, class E, row_part Part>
   void add(row_function<K, E, Part> const& node, int = 0) {
@@ -170,22 +161,17 @@ class description {
   template <class K, class E, class I>
   void add(row_input_at<K, E, I> const& node, int = 0) {
     add(row_function<K, E, row_part{}>{node.kind, node.expression});
-    line_ += ".input_at(";
-    add(node.index);
-    line_ += ")";
+    add_closed(".input_at(", node.index);
   }
   template <pass_value What, int Number, class E>
   void add(pass_node<What, Number, E> const& node, int = 0) {
     char const* const names[] = {"once(", "row_sum(", "row_mean("};
-    line_ += names[static_cast<unsigned char>(What)];
-    add(node.expression);
-    line_ += ")";
+    add_closed(names[static_cast<unsigned char>(What)], node.expression);
   }
   template <class K, class E>
   void add(reduction<K, E> const& node, int = 0) {
-    (line_ += name_of<K>) += "(";
-    add(node.expression);
-    line_ += ")";
+    line_ += name_of<K>;
+    add_closed("(", node.expression);
   }
   template <class Types, class F, class... A>
   void add(call<Types, F, A...> const& node, int precedence = 0) {
@@ -200,8 +186,7 @@ class description {
 
   template <class T, class E>
   void add(assignment<T, E> const& a) {
-    add_type<T>("out ");
-    add_text(text{"["} + a.size + "] = ");
+    add_type<T>("out ", text{"["} + a.size + "] = ");
     add(a.expression);
   }
   template <class T, int Rank, class E>
@@ -213,8 +198,7 @@ class description {
   }
   template <class T, class Array, bool Add, class E, class K>
   void add(indexed_assignment<T, Array, Add, E, K> const& a) {
-    add_type<T>("out_at(");
-    add_text(text{"["} + a.data.array.count() + "], " + a.size + ", ");
+    add_type<T>("out_at(", text{"["} + a.data.array.count() + "], " + a.size + ", ");
     add(at<1>(a.expression.arguments));
     line_ += Add ? ") += " : ") = ";
     add(at<0>(a.expression.arguments));
@@ -228,9 +212,15 @@ class description {
 
  private:
   void add_text(text const& words) { line_ += words.c_str(); }
+  template <class X>
+  void add_closed(char const* before, X const& x) {
+    line_ += before;
+    add(x);
+    line_ += ")";
+  }
   template <class T>
-  void add_type(char const* before) {
-    (line_ += before) += element_name<T>();
+  void add_type(char const* before, text const& after = "") {
+    ((line_ += before) += element_name<T>()) += after.c_str();
   }
 
   template <class T>

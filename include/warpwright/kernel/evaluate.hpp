@@ -18,57 +18,40 @@ namespace ew {
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-/// Evaluates an assignment on the calling thread, over arrays in host memory.
-/// @param a  `out(pointer, n) = expression`, or to another output
+/// Evaluates an assignment, or those of a tie(), on the calling thread, over arrays in host memory.
+/// @param a  `out(pointer, n) = expression`, or to another output; or several in tie()
 /// @throws std::invalid_argument  as run() does
 /// **Threads:** any. **Cost:** a loop over the elements, without run()'s plan.
-template <class A, class = detail::if_assignments<A>>
+template <class A, class = std::enable_if_t<detail::is_run<A>>>
 void evaluate_host(A const& a, source_location where = source_location::current()) {
-  detail::evaluate_on_host(where, a.size, a);
-}
-
-/// As above, for several assignments: `tie(out(p, n) = x, out(q, n) = y)`.
-template <class... A>
-void evaluate_host(assignments<A...> const& all,
-                   source_location where = source_location::current()) {
-  detail::apply(all.each, [&](auto const& first, auto const&... rest) {
+  detail::with_assignments(a, [&](auto const& first, auto const&... rest) {
     detail::evaluate_on_host(where, first.size, first, rest...);
   });
 }
 
-/// Evaluates an assignment as one kernel.
+/// Evaluates an assignment, or several, as one kernel: `tie(out(p, n) = x + y, out(q, n) = x - y)`.
+///
+/// Several have outputs of n elements each, and are computed from what the arrays hold before the
+/// call, so that each output may be in place of any input. An array that occurs several times is
+/// read from memory once, and then from a cache.
 ///
 /// Operands may be misaligned to any element: a single misaligned array is moved element by
 /// element, and where all are misaligned equally the kernel starts at their first common boundary.
 /// @pre all arrays are accessible from the stream's device and stay alive until the kernel has run
-/// @param stream  the stream to run on
 /// @param a       `out(pointer, n) = expression`, or to another output, copied at the call; n = 0
-///   launches nothing
+///   launches nothing; or several in tie()
 /// @throws std::invalid_argument  for operands of other sizes than the output, a row or column
 ///   length that does not divide n, a null or misaligned pointer, or an array that overlaps the
 ///   output other than exactly in place; the text names the operand, counted from 1 from left to
-///   right
+///   right. For outputs of different sizes, or that overlap
 /// @throws cuda_error  when the launch fails
-/// **Stream:** one kernel, ordered on `stream`; does not block.
-/// **Threads:** any. **Capture:** legal.
-/// **Cost:** one kernel launch, no allocation.
-/// Compiled for architectures both below and from 9.0, a launch also calls cudaGetDevice, and the
-/// first of a kernel on a device cudaFuncGetAttributes.
-template <class A, class = detail::if_assignments<A>>
+/// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any. **Capture:**
+/// legal.
+/// **Cost:** one kernel launch, no allocation. Compiled for architectures both below and from 9.0,
+/// a launch also calls cudaGetDevice, and the first of a kernel on a device cudaFuncGetAttributes.
+template <class A, class = std::enable_if_t<detail::is_run<A>>>
 void run(stream_ref stream, A const& a, source_location where = source_location::current()) {
-  detail::run_on_stream({stream, where}, a);
-}
-
-/// Evaluates several assignments as one kernel: `tie(out(p, n) = x + y, out(q, n) = x - y)`.
-///
-/// As run() of one, and: every output has n elements; all are computed from what the arrays hold
-/// before the call, so that each output may be in place of any input. An array that occurs several
-/// times is read from memory once, and then from a cache.
-/// @throws std::invalid_argument  as run() of one; for outputs of different sizes, or that overlap
-template <class... A>
-void run(stream_ref stream, assignments<A...> const& all,
-         source_location where = source_location::current()) {
-  detail::apply(all.each, [&](auto const&... each) {
+  detail::with_assignments(a, [&](auto const&... each) {
     detail::run_on_stream({stream, where}, each...);
   });
 }

@@ -12,8 +12,6 @@
 #include <warpwright/kernel/detail/plan/elementwise_plan.hpp>
 #include <warpwright/kernel/evaluate.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <string>
 
 WARPWRIGHT_BEGIN
@@ -203,20 +201,11 @@ kernel_plan plan_assignments(source_location where, A const&... a) {
 }
 
 template <class A>
-kernel_plan plan_any(source_location where, A const& a) {
-  return plan_assignments(where, a);
-}
-template <class T, int Rank, class E>
-kernel_plan plan_any(source_location where, strided_assignment<T, Rank, E> const& a) {
-  return plan_assignments(where, a.in_memory_order());
-}
-template <class... A>
-kernel_plan plan_any(source_location where, assignments<A...> const& all) {
-  return detail::apply(all.each, [&](auto const&... a) { return plan_assignments(where, a...); });
+kernel_plan plan_any(source_location where, A const& all) {
+  return with_assignments(all, [&](auto const&... a) { return plan_assignments(where, a...); });
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
-
 }  // namespace detail
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
@@ -231,13 +220,11 @@ template <class A, class = std::enable_if_t<detail::is_run<A>>>
   return detail::plan_any(where, a);
 }
 
-/// Plans the kernel that run() would launch, and how it fills one GPU and how long it takes there.
-/// @param a    as for run(): an assignment, or several in tie(); no array is accessed
+/// As above, and how the kernel fills one GPU and how long it takes there.
 /// @param gpu  one of ew::gpus, gpu_model::of(device), or your own figures
 /// @return the plan; times only where `gpu` is measured
 /// @throws std::invalid_argument  as above; for a GPU without multiprocessors, resident threads or
 ///   resident blocks; for a bandwidth or launch time that is negative or NaN
-/// **Threads:** any. **Capture:** legal; no CUDA call.
 template <class A, class = std::enable_if_t<detail::is_run<A>>>
 [[nodiscard]] kernel_plan plan(A const& a, gpu_model const& gpu,
                                source_location where = source_location::current()) {

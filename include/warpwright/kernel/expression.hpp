@@ -199,26 +199,20 @@ namespace detail {
 // What is assigned to an output may read it in place.
 template <class Output>
 struct updated_output {
+#define WARPWRIGHT_OPERATOR(symbol)                         \
+  template <class X>                                        \
+  [[nodiscard]] auto operator symbol##=(X const& x) const { \
+    return self() = self().itself() symbol x;               \
+  }
   /// Adds the expression to every element, in place.
-  template <class X>
-  [[nodiscard]] auto operator+=(X const& x) const {
-    return self() = self().itself() + x;
-  }
+  WARPWRIGHT_OPERATOR(+)
   /// As operator+=.
-  template <class X>
-  [[nodiscard]] auto operator-=(X const& x) const {
-    return self() = self().itself() - x;
-  }
+  WARPWRIGHT_OPERATOR(-)
   /// As operator+=.
-  template <class X>
-  [[nodiscard]] auto operator*=(X const& x) const {
-    return self() = self().itself() * x;
-  }
+  WARPWRIGHT_OPERATOR(*)
   /// As operator+=.
-  template <class X>
-  [[nodiscard]] auto operator/=(X const& x) const {
-    return self() = self().itself() / x;
-  }
+  WARPWRIGHT_OPERATOR(/)
+#undef WARPWRIGHT_OPERATOR
 
  private:
   Output const& self() const { return static_cast<Output const&>(*this); }

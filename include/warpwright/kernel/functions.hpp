@@ -24,6 +24,11 @@ namespace ew {
   [[nodiscard]] constexpr auto name(A const& a) {                          \
     return detail::make_call<detail::types>(detail::name##_function{}, a); \
   }
+#define WARPWRIGHT_FUNCTION_OF_TWO(name, types, first, second)                         \
+  template <class A, class B, class = detail::if_operands<A, B>>                       \
+  [[nodiscard]] constexpr auto(name)(A const& first, B const& second) {                \
+    return detail::make_call<detail::types>(detail::name##_function{}, first, second); \
+  }
 /// The absolute value, in the operand's own type; for a complex number sqrt(re^2 + im^2) as a
 /// float, within 4 ULP and without overflow of intermediate results.
 WARPWRIGHT_FUNCTION(abs, in_common_type)
@@ -41,10 +46,7 @@ WARPWRIGHT_FUNCTION(log2, in_real_type)
 WARPWRIGHT_FUNCTION(log1p, in_real_type)
 /// x to the power of y; NaN for negative x if y is not an integer. Special values are those of C's
 /// pow: pow(x, 0) and pow(1, y) are 1 even for NaN. Within 5 ULP.
-template <class A, class B, class = detail::if_operands<A, B>>
-[[nodiscard]] constexpr auto pow(A const& x, B const& y) {
-  return detail::make_call<detail::in_real_type>(detail::pow_function{}, x, y);
-}
+WARPWRIGHT_FUNCTION_OF_TWO(pow, in_real_type, x, y)
 /// The square root, correctly rounded; NaN below 0.
 WARPWRIGHT_FUNCTION(sqrt, in_real_type)
 /// 1 / sqrt(x); infinity at 0, NaN below. Within 2 ULP.
@@ -87,20 +89,13 @@ WARPWRIGHT_FUNCTION(hardswish, in_real_type)
 /// Source: D. Hendrycks, K. Gimpel, "Gaussian Error Linear Units", arXiv:1606.08415.
 WARPWRIGHT_FUNCTION(gelu, in_real_type)
 /// The form of gelu with tanh: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). Within 6 ULP for
-/// positive x, 6 + 8 |u| for negative x, where u is the argument of tanh.
-/// Source: D. Hendrycks, K. Gimpel, "Gaussian Error Linear Units", arXiv:1606.08415.
+/// positive x, 6 + 8 |u| for negative x, where u is the argument of tanh. Source: as of gelu().
 WARPWRIGHT_FUNCTION(gelu_tanh, in_real_type)
 
 /// The smaller of the two in their common type; NaN if either is NaN.
-template <class A, class B, class = detail::if_operands<A, B>>
-[[nodiscard]] constexpr auto(min)(A const& a, B const& b) {
-  return detail::make_call<detail::in_common_type>(detail::min_function{}, a, b);
-}
+WARPWRIGHT_FUNCTION_OF_TWO(min, in_common_type, a, b)
 /// The larger of the two in their common type; NaN if either is NaN.
-template <class A, class B, class = detail::if_operands<A, B>>
-[[nodiscard]] constexpr auto(max)(A const& a, B const& b) {
-  return detail::make_call<detail::in_common_type>(detail::max_function{}, a, b);
-}
+WARPWRIGHT_FUNCTION_OF_TWO(max, in_common_type, a, b)
 /// x limited to [low, high], in the common type of the three; NaN stays NaN.
 /// @pre low <= high
 template <class A, class L, class H, class = detail::if_operands<A, L, H>>
@@ -139,10 +134,8 @@ WARPWRIGHT_FUNCTION(conj, unconverted)
 /// (norm() in reduce.hpp is the 2-norm of a whole array.)
 WARPWRIGHT_FUNCTION(abs_squared, in_common_type)
 /// The complex number real + i imag. The operands are real and become float.
-template <class A, class B, class = detail::if_operands<A, B>>
-[[nodiscard]] constexpr auto make_complex(A const& real, B const& imag) {
-  return detail::make_call<detail::in_real_type>(detail::make_complex_function{}, real, imag);
-}
+WARPWRIGHT_FUNCTION_OF_TWO(make_complex, in_real_type, real, imag)
+#undef WARPWRIGHT_FUNCTION_OF_TWO
 #undef WARPWRIGHT_FUNCTION
 
 }  // namespace ew

@@ -26,12 +26,6 @@ WARPWRIGHT_BEGIN
 
 namespace ew {
 
-namespace detail {
-
-struct list_access;
-
-}  // namespace detail
-
 /// Tensors that one kernel updates together; each has the same types of arrays.
 ///
 /// `tensor_list<float, float const>` has two arrays of float a tensor, the second of which is only
@@ -144,7 +138,6 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @pre F is trivially copyable with a const `WARPWRIGHT_HOST_DEVICE void operator()`; prepare()
 ///   reads nothing that the call writes and returns the same in all threads; all memory can be
 ///   accessed from the stream's device and stays alive until the stream has passed the call
-/// @param stream    the stream to run on
 /// @param list      copied at the call; without elements nothing is launched
 /// @param function  copied into the kernel's arguments, at most 1000 bytes; lambdas need nvcc's
 ///   --extended-lambda

@@ -32,12 +32,8 @@ WARPWRIGHT_HOST_DEVICE inline To saturated_integer(From from) {
   constexpr To least = lowest<To>;
   if constexpr (std::is_signed<From>::value) {
     if (from < 0) {
-      if constexpr (std::is_signed<To>::value) {
-        return static_cast<long long>(from) < static_cast<long long>(least) ? least
-                                                                            : static_cast<To>(from);
-      } else {
-        return least;
-      }
+      bool const below = static_cast<long long>(from) < static_cast<long long>(least);
+      return below ? least : static_cast<To>(from);
     }
   }
   return static_cast<unsigned long long>(from) > static_cast<unsigned long long>(most)

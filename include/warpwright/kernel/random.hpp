@@ -33,6 +33,26 @@ inline constexpr bool is_offset = std::is_same<T, unsigned long long>::value ||
                                   (std::is_same<T, unsigned long>::value &&
                                    sizeof(unsigned long) == 8);
 
+// With the digits that a round trip requires: a number a little more than 1 does not print as "1".
+inline text in_full(double p) {
+  char digits[40] = {};
+  for (int count = 6; count <= std::numeric_limits<double>::max_digits10; ++count) {
+    std::snprintf(digits, sizeof digits, "%.*g", count, p);
+    if (std::strtod(digits, nullptr) == p) break;
+  }
+  warpwright::detail::undo_locale(digits);
+  return text{digits};
+}
+
+inline bernoulli_function checked_bernoulli(char const* name, double p, source_location where) {
+  if (!(p >= 0.0 && p <= 1.0)) {
+    warpwright::detail::throw_invalid_argument(text{"ew::"} + name + ": the probability is " +
+                                                   in_full(p) + "; it must be a number from 0 to 1",
+                                               where);
+  }
+  return {bernoulli_function::threshold_of(p)};
+}
+
 }  // namespace detail
 
 /// A generator for expressions: Philox 4x32-10, a small value that is cheap to copy.
@@ -48,15 +68,13 @@ inline constexpr bool is_offset = std::is_same<T, unsigned long long>::value ||
 /// with the offset as its subsequence and i as its offset.
 class philox {
  public:
-  /// @param seed    any number; others give independent sequences
+  /// @param seed  any number; others give independent sequences
   explicit philox(std::uint64_t seed) : state_{detail::philox_keys{seed}} {}
-  /// @param seed    any number; others give independent sequences
   /// @param offset  an integer, for example the number of the step
   template <class Integer, class = std::enable_if_t<std::is_integral<Integer>::value>>
   philox(std::uint64_t seed, Integer offset) : philox{seed} {
     state_.offset = static_cast<std::uint64_t>(offset);
   }
-  /// @param seed    any number; others give independent sequences
   /// @param offset  one number in memory that the kernel reads when it runs: a graph's replay uses
   ///   the value that advance() has set
   /// @throws std::invalid_argument  for a null pointer
@@ -105,14 +123,12 @@ class philox {
 };
 
 /// 32 random bits for each element, as std::uint32_t.
-/// @param rng  the generator
 /// **Cost:** one block of the generator, 20 multiplications of 32 bits by 32, for four elements
 /// where vectors of as many start at a multiple of four, as those of aligned arrays do; no memory
 /// access except for an offset in memory.
 [[nodiscard]] inline draw<detail::raw_bits> random_bits(philox const& rng) { return {rng.state_}; }
 
 /// A random float for each element: 0 <= u < 1, in steps of 2^-24.
-/// @param rng  the generator
 [[nodiscard]] inline auto uniform(philox const& rng) {
   return detail::make_call<detail::unconverted>(detail::uniform_function{}, random_bits(rng));
 }
@@ -126,33 +142,8 @@ class philox {
 /// @param rng  the generator; normal() uses the bits that random_bits(rng) returns
 [[nodiscard]] inline draw<detail::gaussian> normal(philox const& rng) { return {rng.state_}; }
 
-namespace detail {
-
-// With the digits that a round trip requires: a number a little more than 1 does not print as "1".
-inline text in_full(double p) {
-  char digits[40] = {};
-  for (int count = 6; count <= std::numeric_limits<double>::max_digits10; ++count) {
-    std::snprintf(digits, sizeof digits, "%.*g", count, p);
-    if (std::strtod(digits, nullptr) == p) break;
-  }
-  warpwright::detail::undo_locale(digits);
-  return text{digits};
-}
-
-inline bernoulli_function checked_bernoulli(char const* name, double p, source_location where) {
-  if (!(p >= 0.0 && p <= 1.0)) {
-    warpwright::detail::throw_invalid_argument(text{"ew::"} + name + ": the probability is " +
-                                                   in_full(p) + "; it must be a number from 0 to 1",
-                                               where);
-  }
-  return {bernoulli_function::threshold_of(p)};
-}
-
-}  // namespace detail
-
 /// A bool for each element, true with probability `p`. Where each element has its own probability,
 /// write `uniform(rng) < p`.
-/// @param rng  the generator
 /// @param p    from 0 (never) to 1 (always), rounded to a multiple of 2^-32
 /// @throws std::invalid_argument  for any other number, NaN included
 [[nodiscard]] inline auto bernoulli(philox const& rng, double p,
@@ -165,7 +156,6 @@ inline bernoulli_function checked_bernoulli(char const* name, double p, source_l
 ///
 /// No mask is stored: the gradient is the same expression with the same generator, applied to the
 /// incoming gradient. A dropped element is 0 even where x is infinite or NaN.
-/// @param x    an expression
 /// @param p    from 0 (all kept as they are) to 1 (all 0), rounded to a multiple of 2^-32; integers
 ///   are computed as double
 /// @param rng  the generator; the element dropped is the one for which bernoulli(rng, p) is true
@@ -187,8 +177,6 @@ template <class A, class = detail::if_operands<A>>
 /// saturates. Beyond T's largest number, __half and __nv_bfloat16 round as if the next number
 /// existed, which is stored as infinity; fp8 saturates. A double is rounded to float first.
 /// @tparam T   __half, __nv_bfloat16, __nv_fp8_e4m3 or __nv_fp8_e5m2
-/// @param x    an expression
-/// @param rng  the generator
 /// Source: S. Gupta et al., "Deep Learning with Limited Numerical Precision", ICML 2015.
 template <class T, class A, class = detail::if_operands<A>>
 [[nodiscard]] auto stochastic_round(A const& x, philox const& rng) {
@@ -232,7 +220,6 @@ void advance(stream_ref stream, Offset* offset, std::uint64_t by = 1,
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
-
 }  // namespace ew
 
 WARPWRIGHT_END

@@ -91,7 +91,7 @@ constexpr reduction<K, X> make_reduction(X const& x) {
 }
 template <total What, class X>
 constexpr auto make_total(X const& x) {
-  using kind = summing_of<What, value_t<X>>;
+  using kind = summing<What, void, false>;
   if constexpr (is_complex<value_t<X>>) {
     return reduction<kind, X>{kind{}, x};
   } else {
@@ -242,32 +242,6 @@ template <class... R>
   return detail::workspace_layout<detail::as_reduction_t<R>...>::bytes;
 }
 
-namespace detail {
-inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
-
-// Reduces into the workspace at `results` and copies the results to the host.
-template <class Results, std::size_t... Index, class... R>
-auto fetch_reduction(on_stream const& execute, void* workspace, elements const& n, Results* results,
-                     std::index_sequence<Index...>, R const&... r) {
-  reduce_all(execute, workspace, n,
-             typename default_result<R>::assignment{
-                 reinterpret_cast<bits_of<typename default_result<R>::type>*>(&at<Index>(*results)),
-                 r.kind, r.expression}...);
-  reduced<typename default_result<R>::type...> on_host;
-  check(warpwright::detail::copy_async(&on_host.all, results, sizeof(Results),
-                                       cudaMemcpyDeviceToHost, execute.stream.get()),
-        "cudaMemcpyAsync", n.where);
-  execute.stream.synchronize(n.where);
-  if constexpr (sizeof...(R) == 1) {
-    return on_host.template get<0>();
-  } else {
-    return on_host;
-  }
-}
-
-}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
-}  // namespace detail
-
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 /// Evaluates several reductions in one pass, as one kernel; the results stay on the device.
@@ -275,9 +249,9 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// Arrays may be misaligned to any element, as for run(). A result may lie in an array that is
 /// read. With n = 0 every result is that of no elements.
 /// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
-/// @param stream     the stream to run on
-/// @param workspace  not in use by a reduction on another stream, a graph's replays included; must
-///   not overlap an array that is read, which is not checked
+/// @param memory     a reduction_workspace, not in use by a reduction on another stream, a graph's
+///   replays included; it must not overlap an array that is read, which is not checked. Or a pool:
+///   a memory_pool, or anything with allocate(stream, bytes) and deallocate(stream, pointer, bytes)
 /// @param n          number of elements of every expression, up to 2^59
 /// @param goals      `to(pointer) = reduction`, or as reduction_target says, copied at the call
 /// @throws std::invalid_argument  for operands that do not fit, as run() does; for a workspace that
@@ -285,65 +259,49 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 ///   another result
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block.
-/// **Threads:** any, one at a time for one workspace. **Capture:** legal.
-/// **Cost:** one kernel launch, which calls what that of run() does; no allocation.
-template <class... T, class... K, class... E>
-void reduce(stream_ref stream, reduction_workspace const& workspace, elements n,
+/// **Threads:** any, one at a time for one workspace. **Capture:** legal where the pool's is.
+/// **Cost:** one kernel launch, which calls what that of run() does; no allocation. With a pool,
+/// one allocation and one memset of a few bytes before it.
+template <class Memory, class... T, class... K, class... E, class = detail::if_memory<Memory>>
+void reduce(stream_ref stream, Memory&& memory, elements n,
             reduction_assignment<T, K, E> const&... goals) {
   static_assert(sizeof...(goals) > 0, "warpwright::ew::reduce: name at least one reduction");
-  using layout = detail::workspace_layout<reduction_assignment<T, K, E>...>;
-  detail::check_workspace(workspace.size_bytes(), layout::bytes, n.where);
-  detail::memory_range const results[] = {detail::range_of(goals, 1)...};
-  detail::check_result_ranges(results, sizeof...(goals), workspace.data(), workspace.size_bytes(),
-                              n.where);
-  detail::reduce_all(detail::on_stream{stream, n.where}, workspace.data(), n, goals...);
-}
-
-/// The same with a workspace from a pool: a memory_pool, or anything with allocate(stream, bytes)
-/// and deallocate(stream, pointer, bytes).
-/// **Capture:** as the pool's.
-/// **Cost:** one allocation, one memset of a few bytes, one kernel launch.
-template <class Pool, class... T, class... K, class... E, class = detail::if_pool<Pool>>
-void reduce(stream_ref stream, Pool& pool, elements n,
-            reduction_assignment<T, K, E> const&... goals) {
   constexpr std::size_t bytes = detail::workspace_layout<reduction_assignment<T, K, E>...>::bytes;
-  detail::workspace_block<Pool> const block{pool, stream, bytes, n.where};
-  reduce(stream, prepare_workspace(stream, block.data(), bytes, n.where), n, goals...);
+  detail::with_workspace(stream, memory, bytes, n.where, [&](reduction_workspace const& workspace) {
+    detail::check_workspace(workspace.size_bytes(), bytes, n.where);
+    detail::memory_range const results[] = {detail::range_of(goals, 1)...};
+    detail::check_result_ranges(results, sizeof...(goals), workspace.data(), workspace.size_bytes(),
+                                n.where);
+    detail::reduce_all(detail::on_stream{stream, n.where}, workspace.data(), n, goals...);
+  });
 }
 
 /// Evaluates several reductions in one pass and waits for their results.
-/// @param workspace, n  as above
-/// @param reductions    `sum(x)` and others, and expressions of them, as reduction_target says
+/// @param memory, n   as above
+/// @param reductions  `sum(x)` and others, and expressions of them, as reduction_target says
 /// @return the result, or of several a `reduced` of all: `auto [a, b] = reduce(...)`; in the
 ///   reductions' own types
 /// @throws std::invalid_argument, cuda_error  as above
 /// **Stream:** one kernel and one small copy on `stream`, then synchronises with it.
 /// **Threads:** as above. **Capture:** not legal: it waits.
-template <class... X, class = detail::if_results<X...>>
-[[nodiscard]] auto reduce(stream_ref stream, reduction_workspace const& workspace, elements n,
-                          X const&... reductions) {
+template <class Memory, class... X, class = detail::if_memory<Memory>,
+          class = detail::if_results<X...>>
+[[nodiscard]] auto reduce(stream_ref stream, Memory&& memory, elements n, X const&... reductions) {
   using layout = detail::workspace_layout<detail::as_reduction_t<X>...>;
-  using results = typename layout::results;
-  detail::check_workspace(workspace.size_bytes(), layout::bytes, n.where);
-  auto* const memory = reinterpret_cast<results*>(static_cast<unsigned char*>(workspace.data()) +
-                                                  layout::results_at);
-  return detail::fetch_reduction(detail::on_stream{stream, n.where}, workspace.data(), n, memory,
-                                 std::index_sequence_for<X...>{},
-                                 detail::as_reduction(reductions)...);
-}
-
-/// The same with a workspace from a pool.
-template <class Pool, class... X, class = detail::if_pool<Pool>, class = detail::if_results<X...>>
-[[nodiscard]] auto reduce(stream_ref stream, Pool& pool, elements n, X const&... reductions) {
-  constexpr std::size_t bytes = detail::workspace_layout<detail::as_reduction_t<X>...>::bytes;
-  detail::workspace_block<Pool> const block{pool, stream, bytes, n.where};
-  return reduce(stream, prepare_workspace(stream, block.data(), bytes, n.where), n, reductions...);
+  return detail::with_workspace(
+      stream, memory, layout::bytes, n.where, [&](reduction_workspace const& workspace) {
+        detail::check_workspace(workspace.size_bytes(), layout::bytes, n.where);
+        auto* const results = static_cast<unsigned char*>(workspace.data()) + layout::results_at;
+        return detail::fetch_reduction(detail::on_stream{stream, n.where}, workspace.data(), n,
+                                       reinterpret_cast<typename layout::results*>(results),
+                                       std::index_sequence_for<X...>{},
+                                       detail::as_reduction(reductions)...);
+      });
 }
 
 /// Evaluates several reductions on the calling thread, over arrays in host memory, in the order in
 /// which a GPU would.
-/// @param n      number of elements
-/// @param goals  `to(pointer) = reduction`
+/// @param n, goals  as for reduce()
 /// @throws std::invalid_argument  as reduce() does
 /// **Threads:** any.
 template <class... T, class... K, class... E>

@@ -13,6 +13,20 @@ WARPWRIGHT_BEGIN
 
 namespace ew {
 
+/// The size of the workspace that reduce_cols() requires, in bytes: 2 KB, and at most some 140 KB
+/// times the bytes of the states of one column's reductions.
+/// @param shape  `{rows, cols}`
+/// @param goals  as passed to reduce_cols()
+template <class... T, class... K, class... E>
+[[nodiscard]] std::size_t reduce_cols_workspace_bytes(matrix_shape const& shape,
+                                                      reduction_assignment<T, K, E> const&...) {
+  using pass = detail::reduction_pass<false, reduction_assignment<T, K, E>...>;
+  static_cast<void>(detail::elements_of(shape));
+  auto const bytes = static_cast<std::size_t>(
+      detail::column_reduction<pass>::workspace_bytes(shape.rows, shape.cols));
+  return bytes == 0 ? detail::workspace_head_bytes : bytes;
+}
+
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 /// Evaluates several reductions of each row of a matrix in one pass, as one kernel.
@@ -22,8 +36,9 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// same bits in every run, and whatever the number of rows; but few rows of 64 KiB and more are
 /// added in another order than many, and in another one below compute capability 9.0.
 /// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
-/// @param stream  the stream to run on
-/// @param shape   `{rows, cols}`, up to 2^59 elements, cols up to 2^31
+/// @param shape   `{rows, cols}`, up to 2^59 elements, cols up to 2^31; causal(), or
+///   ragged_shape{{rows, cols}, lengths}: mean() and the like divide by the lengths, and the
+///   results of a row of length 0 are those of no elements
 /// @param goals   `to(pointer) = reduction`, see reduction_target, with pointers to `rows` elements
 /// @throws std::invalid_argument  for operands that do not fit, as run() does; for a negative or
 ///   larger shape; for a null or misaligned result pointer, and for results that overlap each other
@@ -35,27 +50,15 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// from compute capability 9.0 on a cluster of up to 8 blocks reduces a long one where rows are
 /// few, and a launch may also call cudaGetDevice. Launches call what those of run() do.
 template <class... T, class... K, class... E>
-void reduce_rows(stream_ref stream, matrix_shape const& shape,
-                 reduction_assignment<T, K, E> const&... goals) {
-  static_assert(sizeof...(goals) > 0, "warpwright::ew::reduce_rows: name at least one reduction");
-  detail::reduce_each_row(detail::on_stream{stream, shape.where}, shape, {}, goals...);
-}
-
-/// The same of rows with lengths of their own: mean() and the like divide by these, and the results
-/// of a row of length 0 are those of no elements.
-/// @param shape  causal(), or ragged_shape{{rows, cols}, lengths}
-template <class... T, class... K, class... E>
 void reduce_rows(stream_ref stream, ragged_shape const& shape,
                  reduction_assignment<T, K, E> const&... goals) {
   static_assert(sizeof...(goals) > 0, "warpwright::ew::reduce_rows: name at least one reduction");
-  detail::reduce_each_row(detail::on_stream{stream, shape.shape().where}, shape.shape(),
-                          shape.lengths(), goals...);
+  detail::reduce_each_row(detail::on_stream{stream, shape.shape().where}, shape, goals...);
 }
 
 /// Evaluates several reductions of each row and waits for their results.
 /// @param stream, shape  as above
-/// @param pool        for the results until they are copied to the host: a memory_pool, or anything
-///   with allocate(stream, bytes) and deallocate(stream, pointer, bytes)
+/// @param pool        as for reduce(), for the results until they are copied to the host
 /// @param reductions  `sum(x)` and others, and expressions of them
 /// @return a std::vector of `rows` results, or of several reductions a tuple of vectors:
 ///   `auto [a, b] = reduce_rows(...)`; in the reductions' own types, of which bool is none
@@ -76,37 +79,11 @@ template <class Pool, class... X, class = detail::if_pool<Pool>, class = detail:
 /// The same on the calling thread, over arrays in host memory, in the order in which a GPU would.
 /// **Threads:** any.
 template <class... T, class... K, class... E>
-void reduce_rows_host(matrix_shape const& shape, reduction_assignment<T, K, E> const&... goals) {
-  static_assert(sizeof...(goals) > 0,
-                "warpwright::ew::reduce_rows_host: name at least one reduction");
-  detail::reduce_each_row(detail::on_calling_thread{shape.where}, shape, {}, goals...);
-}
-/// The same of rows with lengths of their own.
-template <class... T, class... K, class... E>
 void reduce_rows_host(ragged_shape const& shape, reduction_assignment<T, K, E> const&... goals) {
   static_assert(sizeof...(goals) > 0,
                 "warpwright::ew::reduce_rows_host: name at least one reduction");
-  detail::reduce_each_row(detail::on_calling_thread{shape.shape().where}, shape.shape(),
-                          shape.lengths(), goals...);
+  detail::reduce_each_row(detail::on_calling_thread{shape.shape().where}, shape, goals...);
 }
-
-}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
-
-/// The size of the workspace that reduce_cols() requires, in bytes: 2 KB, and at most some 140 KB
-/// times the bytes of the states of one column's reductions.
-/// @param shape  `{rows, cols}`
-/// @param goals  as passed to reduce_cols()
-template <class... T, class... K, class... E>
-[[nodiscard]] std::size_t reduce_cols_workspace_bytes(matrix_shape const& shape,
-                                                      reduction_assignment<T, K, E> const&...) {
-  using pass = detail::reduction_pass<false, reduction_assignment<T, K, E>...>;
-  static_cast<void>(detail::elements_of(shape));
-  auto const bytes = static_cast<std::size_t>(
-      detail::column_reduction<pass>::workspace_bytes(shape.rows, shape.cols));
-  return bytes == 0 ? detail::workspace_head_bytes : bytes;
-}
-
-inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 /// Evaluates several reductions of each column of a matrix in one pass, as one kernel: the gradient
 /// of a bias, the mean and norm of every feature.
@@ -114,43 +91,35 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// As reduce_rows(), but: indices that argmin() and argmax() find are rows, and with rows = 0 every
 /// result is that of no elements.
 /// @pre as reduce_rows()
-/// @param stream     the stream to run on
-/// @param workspace  as for reduce(), of reduce_cols_workspace_bytes() or more
+/// @param memory     as for reduce(), a workspace of reduce_cols_workspace_bytes() or more
 /// @param shape      `{rows, cols}`, up to 2^59 elements
 /// @param goals      `to(pointer) = reduction`, where the pointer is to `cols` elements
 /// @throws std::invalid_argument  as reduce_rows(); for a workspace that is too small, and for
 ///   results that overlap it
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any, one at a time for
-/// one workspace. **Capture:** legal.
-/// **Cost:** one kernel launch, no allocation. Where a row of the widest element type is no
-/// multiple of 16 bytes, loads are of single elements.
-template <class... T, class... K, class... E>
-void reduce_cols(stream_ref stream, reduction_workspace const& workspace, matrix_shape const& shape,
-                 reduction_assignment<T, K, E> const&... goals) {
-  static_assert(sizeof...(goals) > 0, "warpwright::ew::reduce_cols: name at least one reduction");
-  detail::check_workspace(workspace.size_bytes(), reduce_cols_workspace_bytes(shape, goals...),
-                          shape.where, "reduce_cols_workspace_bytes()");
-  detail::reduce_each_column(detail::on_stream{stream, shape.where}, workspace.data(),
-                             workspace.size_bytes(), shape, goals...);
-}
-
-/// The same with a workspace from a pool, where one is required.
-/// **Capture:** as the pool's.
-/// **Cost:** one kernel launch; before it, where columns are split, one allocation and one memset
-/// of 2 KB.
-template <class Pool, class... T, class... K, class... E, class = detail::if_pool<Pool>>
-void reduce_cols(stream_ref stream, Pool& pool, matrix_shape const& shape,
+/// one workspace. **Capture:** legal where the pool's is.
+/// **Cost:** one kernel launch; with a pool and where columns are split, one allocation and one
+/// memset of 2 KB before it. Where a row of the widest element type is no multiple of 16 bytes,
+/// loads are of single elements.
+template <class Memory, class... T, class... K, class... E, class = detail::if_memory<Memory>>
+void reduce_cols(stream_ref stream, Memory&& memory, matrix_shape const& shape,
                  reduction_assignment<T, K, E> const&... goals) {
   static_assert(sizeof...(goals) > 0, "warpwright::ew::reduce_cols: name at least one reduction");
   std::size_t const bytes = reduce_cols_workspace_bytes(shape, goals...);
-  if (bytes != detail::workspace_head_bytes) {
-    detail::workspace_block<Pool> const block{pool, stream, bytes, shape.where};
-    reduce_cols(stream, prepare_workspace(stream, block.data(), bytes, shape.where), shape,
-                goals...);
-    return;
+  detail::on_stream const execute{stream, shape.where};
+  if constexpr (!detail::is_workspace<Memory>) {
+    if (bytes == detail::workspace_head_bytes) {
+      return detail::reduce_each_column(execute, nullptr, 0, shape, goals...);
+    }
   }
-  detail::reduce_each_column(detail::on_stream{stream, shape.where}, nullptr, 0, shape, goals...);
+  detail::with_workspace(stream, memory, bytes, shape.where,
+                         [&](reduction_workspace const& workspace) {
+                           detail::check_workspace(workspace.size_bytes(), bytes, shape.where,
+                                                   "reduce_cols_workspace_bytes()");
+                           detail::reduce_each_column(execute, workspace.data(),
+                                                      workspace.size_bytes(), shape, goals...);
+                         });
 }
 
 /// Evaluates several reductions of each column and waits for their results: `cols` of each, as

@@ -81,7 +81,6 @@ template <class A, class = detail::if_expression<A>>
   return detail::make_row_function(detail::softmax_function{}, x);
 }
 /// x less the logarithm of the sum of exp(x) in the row. The error is within u + 2^-23 |result|.
-/// @param x  an expression of numbers
 template <class A, class = detail::if_expression<A>>
 [[nodiscard]] auto log_softmax(A const& x) {
   return detail::make_row_function(detail::log_softmax_function{}, x);
@@ -104,8 +103,7 @@ template <class A, class = detail::if_expression<A>>
 /// x / sqrt(mean of x^2 + eps); for the usual scale: `rms_norm(x, eps) * row(gamma, cols)`. The
 /// relative error is within u, where squares can be added; the head of this file gives the range
 /// and the results beyond it.
-/// @param x    an expression of numbers
-/// @param eps  a number from 0; rows of float take it as a float, which is 0 below 7e-46
+/// @param x, eps  as for layer_norm()
 /// @throws std::invalid_argument  for another eps
 /// Source: B. Zhang, R. Sennrich, "Root Mean Square Layer Normalization", arXiv:1910.07467.
 template <class A, class = detail::if_expression<A>>
@@ -142,8 +140,9 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// may be misaligned to any element, and an output may be in place of any in(). With rows = 0 or
 /// cols = 0 nothing is written.
 /// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
-/// @param stream  the stream to run on
-/// @param shape   `{rows, cols}`, cols up to 2^31
+/// @param shape   `{rows, cols}`, cols up to 2^31; causal(), or ragged_shape{{rows, cols},
+/// lengths}:
+///   a row of no elements has no outputs but its statistics, which are of no meaning
 /// @param a       `out(pointer, rows * cols) = expression` or `out(pointer, rows) = f.mean()`,
 ///   copied at the call
 /// @throws std::invalid_argument  for operands that do not fit, as run() does; for outputs of
@@ -159,23 +158,9 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// cudaDeviceGetAttribute, cudaFuncGetAttributes and cudaFuncSetAttribute; if one of these fails,
 /// rows are read twice.
 template <class... T, class... E>
-void run_rows(stream_ref stream, matrix_shape const& shape, assignment<T, E> const&... a) {
-  static_assert(sizeof...(a) > 0, "warpwright::ew::run_rows: name at least one output");
-  detail::run_row_function(warpwright::detail::on_stream{stream, shape.where}, shape, {}, a...);
-}
-
-/// The same of rows with lengths of their own, as in causal attention:
-///
-///   ew::run_rows(s, ew::causal({heads * queries, keys}, queries),
-///                ew::out(p, n) = ew::softmax(ew::in(scores, n) * scale));
-///
-/// A row of no elements has no outputs but its statistics, which are of no meaning.
-/// @param shape  causal(), or ragged_shape{{rows, cols}, lengths}
-template <class... T, class... E>
 void run_rows(stream_ref stream, ragged_shape const& shape, assignment<T, E> const&... a) {
   static_assert(sizeof...(a) > 0, "warpwright::ew::run_rows: name at least one output");
-  detail::run_row_function(warpwright::detail::on_stream{stream, shape.shape().where},
-                           shape.shape(), shape.lengths(), a...);
+  detail::run_row_function(warpwright::detail::on_stream{stream, shape.shape().where}, shape, a...);
 }
 
 /// Evaluates a function of each row on the calling thread, over arrays in host memory, in the order
@@ -184,16 +169,9 @@ void run_rows(stream_ref stream, ragged_shape const& shape, assignment<T, E> con
 /// @throws std::invalid_argument  as run_rows() does
 /// **Threads:** any. **Cost:** the plan of run_rows(), block by block.
 template <class... T, class... E>
-void run_rows_host(matrix_shape const& shape, assignment<T, E> const&... a) {
-  static_assert(sizeof...(a) > 0, "warpwright::ew::run_rows_host: name at least one output");
-  detail::run_row_function(warpwright::detail::on_calling_thread{shape.where}, shape, {}, a...);
-}
-/// The same of rows with lengths of their own.
-template <class... T, class... E>
 void run_rows_host(ragged_shape const& shape, assignment<T, E> const&... a) {
   static_assert(sizeof...(a) > 0, "warpwright::ew::run_rows_host: name at least one output");
-  detail::run_row_function(warpwright::detail::on_calling_thread{shape.shape().where},
-                           shape.shape(), shape.lengths(), a...);
+  detail::run_row_function(warpwright::detail::on_calling_thread{shape.shape().where}, shape, a...);
 }
 
 /// Several outputs are arguments, not a tie(); refused at compile time.

@@ -36,8 +36,8 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// norm of its own tensor infinite or NaN, and no other.
 /// @pre all memory can be accessed from the stream's device and stays alive until the stream has
 ///   passed the call; the workspace overlaps no tensor, which is not checked
-/// @param stream     the stream to run on
-/// @param workspace  of norm_each_workspace_bytes or more; not in use on another stream
+/// @param memory     a reduction_workspace of norm_each_workspace_bytes or more, not in use on
+///   another stream; or a pool, as for reduce()
 /// @param list       of one array, of floating point; copied at the call
 /// @param norms      list.size() floats or doubles in device memory, in the list's order, written
 ///   when the kernel runs
@@ -46,28 +46,16 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @throws cuda_error             when a launch fails; earlier launches have written their norms
 /// **Stream:** ordered on `stream`; does not block.
 /// **Threads:** any, one at a time for one workspace.
-/// **Capture:** legal; a replay reads the elements again, the list is a copy.
+/// **Capture:** legal where the pool's allocate() is; a replay reads the elements again, the list
+/// is a copy.
 /// **Cost:** one kernel launch for each `tensors_per_launch` tensors, empty ones included; no
-/// allocation. Without tensors nothing is launched.
-template <class T, class R>
-void norm_each(stream_ref stream, reduction_workspace const& workspace, tensor_list<T> const& list,
-               R* norms, source_location where = source_location::current()) {
-  detail::run_norm_on_stream<detail::two_norm, detail::norm_scope::each_tensor,
-                             std::remove_const_t<T>>(stream, workspace,
-                                                     detail::list_access::tensors(list), norms,
-                                                     "warpwright::ew::norm_each", where);
-}
-
-/// norm_each() with a workspace from a pool: a memory_pool, or anything with
-/// allocate(stream, bytes) and deallocate(stream, pointer, bytes).
-/// **Capture:** legal where the pool's allocate() is.
-/// **Cost:** one allocation, one memset of a few bytes, and the launches.
-template <class Pool, class T, class R, class = detail::if_pool<Pool>>
-void norm_each(stream_ref stream, Pool& pool, tensor_list<T> const& list, R* norms,
+/// allocation. Without tensors nothing is launched. With a pool, one allocation and one memset of a
+/// few bytes before them.
+template <class Memory, class T, class R, class = detail::if_memory<Memory>>
+void norm_each(stream_ref stream, Memory&& memory, tensor_list<T> const& list, R* norms,
                source_location where = source_location::current()) {
-  detail::workspace_block<Pool> const block{pool, stream, norm_each_workspace_bytes, where};
-  norm_each(stream, prepare_workspace(stream, block.data(), norm_each_workspace_bytes, where), list,
-            norms, where);
+  detail::run_norm_on_stream<detail::two_norm, detail::norm_scope::each_tensor>(
+      stream, memory, list, norms, "warpwright::ew::norm_each", where);
 }
 
 /// norm_each() on the calling thread, over arrays in host memory.
@@ -75,73 +63,43 @@ void norm_each(stream_ref stream, Pool& pool, tensor_list<T> const& list, R* nor
 /// **Threads:** any. **Cost:** a loop over the elements; 44 KB of the stack.
 template <class T, class R>
 void norm_each_host(tensor_list<T> const& list, R* norms) {
-  detail::run_norm_on_host<detail::two_norm, detail::norm_scope::each_tensor,
-                           std::remove_const_t<T>>(detail::list_access::tensors(list), norms);
+  detail::run_norm_on_host<detail::two_norm, detail::norm_scope::each_tensor>(list, norms);
 }
 
 /// The max-norm of each tensor: norms[k] becomes the largest magnitude of tensor k's elements, NaN
 /// if one is NaN, 0 where the tensor is empty.
 ///
-/// Exact except for the rounding of double elements to a float norm. The parameters, the errors and
-/// the forms with a pool and on the host are those of norm_each().
-/// @throws std::invalid_argument  as norm_each()
-/// @throws cuda_error             as norm_each()
-template <class T, class R>
-void max_norm_each(stream_ref stream, reduction_workspace const& workspace,
-                   tensor_list<T> const& list, R* norms,
+/// Exact except for the rounding of double elements to a float norm. All else is as of norm_each().
+/// @throws std::invalid_argument, cuda_error  as norm_each()
+template <class Memory, class T, class R, class = detail::if_memory<Memory>>
+void max_norm_each(stream_ref stream, Memory&& memory, tensor_list<T> const& list, R* norms,
                    source_location where = source_location::current()) {
-  detail::run_norm_on_stream<detail::max_norm, detail::norm_scope::each_tensor,
-                             std::remove_const_t<T>>(stream, workspace,
-                                                     detail::list_access::tensors(list), norms,
-                                                     "warpwright::ew::max_norm_each", where);
-}
-
-/// max_norm_each() with a workspace from a pool, as norm_each() takes one.
-template <class Pool, class T, class R, class = detail::if_pool<Pool>>
-void max_norm_each(stream_ref stream, Pool& pool, tensor_list<T> const& list, R* norms,
-                   source_location where = source_location::current()) {
-  detail::workspace_block<Pool> const block{pool, stream, norm_each_workspace_bytes, where};
-  max_norm_each(stream, prepare_workspace(stream, block.data(), norm_each_workspace_bytes, where),
-                list, norms, where);
+  detail::run_norm_on_stream<detail::max_norm, detail::norm_scope::each_tensor>(
+      stream, memory, list, norms, "warpwright::ew::max_norm_each", where);
 }
 
 /// max_norm_each() on the calling thread, over arrays in host memory.
-/// @param norms  list.size() floats or doubles in host memory
-/// **Threads:** any. **Cost:** that of norm_each_host().
+/// **Threads:** any. **Cost:** that of norm_each_host(), and so are the parameters.
 template <class T, class R>
 void max_norm_each_host(tensor_list<T> const& list, R* norms) {
-  detail::run_norm_on_host<detail::max_norm, detail::norm_scope::each_tensor,
-                           std::remove_const_t<T>>(detail::list_access::tensors(list), norms);
+  detail::run_norm_on_host<detail::max_norm, detail::norm_scope::each_tensor>(list, norms);
 }
 
 /// The 2-norm of all elements of all tensors: the root of the sum of their squares.
 ///
 /// Its numbers and errors are those of norm_each(), and so are the stream, threads and capture.
 /// @pre as norm_each()
-/// @param stream     the stream to run on
-/// @param workspace  of global_norm_workspace_bytes or more; not in use on another stream
+/// @param memory     as for norm_each(), a workspace of global_norm_workspace_bytes or more
 /// @param list       as for norm_each(); without elements the norm is 0
 /// @param result     one float or double in device memory, written when the kernel runs
 /// @throws std::invalid_argument, cuda_error  as norm_each()
 /// **Cost:** one kernel launch for each `tensors_per_launch` tensors that are not empty, at least
 /// one; no allocation.
-template <class T, class R>
-void global_norm(stream_ref stream, reduction_workspace const& workspace,
-                 tensor_list<T> const& list, R* result,
+template <class Memory, class T, class R, class = detail::if_memory<Memory>>
+void global_norm(stream_ref stream, Memory&& memory, tensor_list<T> const& list, R* result,
                  source_location where = source_location::current()) {
-  detail::run_norm_on_stream<detail::two_norm, detail::norm_scope::all_tensors,
-                             std::remove_const_t<T>>(stream, workspace,
-                                                     detail::list_access::tensors(list), result,
-                                                     "warpwright::ew::global_norm", where);
-}
-
-/// global_norm() with a workspace from a pool, as norm_each() takes one.
-template <class Pool, class T, class R, class = detail::if_pool<Pool>>
-void global_norm(stream_ref stream, Pool& pool, tensor_list<T> const& list, R* result,
-                 source_location where = source_location::current()) {
-  detail::workspace_block<Pool> const block{pool, stream, global_norm_workspace_bytes, where};
-  global_norm(stream, prepare_workspace(stream, block.data(), global_norm_workspace_bytes, where),
-              list, result, where);
+  detail::run_norm_on_stream<detail::two_norm, detail::norm_scope::all_tensors>(
+      stream, memory, list, result, "warpwright::ew::global_norm", where);
 }
 
 /// global_norm() on the calling thread, over arrays in host memory.
@@ -150,8 +108,7 @@ void global_norm(stream_ref stream, Pool& pool, tensor_list<T> const& list, R* r
 template <class T>
 [[nodiscard]] double global_norm_host(tensor_list<T> const& list) {
   double norm = 0;
-  detail::run_norm_on_host<detail::two_norm, detail::norm_scope::all_tensors,
-                           std::remove_const_t<T>>(detail::list_access::tensors(list), &norm);
+  detail::run_norm_on_host<detail::two_norm, detail::norm_scope::all_tensors>(list, &norm);
   return norm;
 }
 

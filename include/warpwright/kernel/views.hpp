@@ -332,21 +332,6 @@ strided_output<T, Rank> out(view_input<T, Rank> const&) {
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-/// Evaluates an assignment to a strided array as one kernel, as run() of an assignment to a
-/// pointer. tie() takes both.
-/// @param a  `out(array) = expression`, copied at the call; without elements nothing is launched
-/// @throws std::invalid_argument  as run() of an assignment to a pointer, and as out() and view()
-///   require of overlaps
-/// @throws cuda_error             when the launch fails
-/// **Stream:** one kernel, ordered on `stream`; does not block.
-/// **Threads:** any. **Capture:** legal.
-/// **Cost:** one kernel launch, no allocation. See the head of views.hpp for how it is stored.
-template <class T, int Rank, class E>
-void run(stream_ref stream, strided_assignment<T, Rank, E> const& a,
-         source_location where = source_location::current()) {
-  detail::run_on_stream({stream, where}, a.in_memory_order());
-}
-
 /// Functions of rows do not write strided arrays; refused at compile time.
 template <class... A, class = detail::if_strided<A...>>
 void run_rows(stream_ref, matrix_shape const&, A const&...) {

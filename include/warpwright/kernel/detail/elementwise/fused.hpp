@@ -271,6 +271,21 @@ struct fused_kernel : warpwright::detail::kernel_base<max_block_threads> {
   }
 };
 
+// Calls f with the assignments of run(): one, those of a tie(), or one to a strided array, in the
+// order of its memory.
+template <class A, class F>
+auto with_assignments(A const& a, F const& f) {
+  return f(a);
+}
+template <class... A, class F>
+auto with_assignments(assignments<A...> const& all, F const& f) {
+  return detail::apply(all.each, f);
+}
+template <class T, int Rank, class E, class F>
+auto with_assignments(strided_assignment<T, Rank, E> const& a, F const& f) {
+  return f(a.in_memory_order());
+}
+
 template <class... A>
 void evaluate_on_host(source_location where, std::uint64_t n, A const&... a) {
   using all = fused<A...>;

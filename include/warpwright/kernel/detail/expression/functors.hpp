@@ -10,6 +10,7 @@
 #pragma once
 
 #include <warpwright/kernel/detail/expression/nodes.hpp>
+#include <warpwright/kernel/detail/numeric/no_contract.hpp>
 #include <warpwright/kernel/detail/numeric/trigonometric.hpp>
 
 #include <cmath>
@@ -18,22 +19,24 @@ WARPWRIGHT_BEGIN
 
 namespace ew::detail {
 
-// Those of <cmath>.
-#define WARPWRIGHT_FUNCTION(of)                                                   \
-  struct of##_function {                                                          \
-    static constexpr char const* name = #of;                                      \
-    WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return ::of##f(x); } \
-    WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::of(x); }  \
+// Those of <cmath> in double.
+#define WARPWRIGHT_FUNCTION(of, in_float)                                        \
+  struct of##_function {                                                         \
+    static constexpr char const* name = #of;                                     \
+    WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return in_float; }  \
+    WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::of(x); } \
   };
-WARPWRIGHT_FUNCTION(exp)
-WARPWRIGHT_FUNCTION(exp2)
-WARPWRIGHT_FUNCTION(expm1)
-WARPWRIGHT_FUNCTION(log)
-WARPWRIGHT_FUNCTION(log2)
-WARPWRIGHT_FUNCTION(log1p)
-WARPWRIGHT_FUNCTION(sqrt)
-WARPWRIGHT_FUNCTION(tanh)
-WARPWRIGHT_FUNCTION(erf)
+WARPWRIGHT_FUNCTION(sin, sine_plus_right_angles(x, 0))
+WARPWRIGHT_FUNCTION(cos, sine_plus_right_angles(x, 1))
+WARPWRIGHT_FUNCTION(exp, ::expf(x))
+WARPWRIGHT_FUNCTION(exp2, ::exp2f(x))
+WARPWRIGHT_FUNCTION(expm1, ::expm1f(x))
+WARPWRIGHT_FUNCTION(log, ::logf(x))
+WARPWRIGHT_FUNCTION(log2, ::log2f(x))
+WARPWRIGHT_FUNCTION(log1p, ::log1pf(x))
+WARPWRIGHT_FUNCTION(sqrt, ::sqrtf(x))
+WARPWRIGHT_FUNCTION(tanh, ::tanhf(x))
+WARPWRIGHT_FUNCTION(erf, ::erff(x))
 #undef WARPWRIGHT_FUNCTION
 
 struct rsqrt_function {
@@ -45,18 +48,6 @@ struct rsqrt_function {
   WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return 1.0F / ::sqrtf(x); }
   WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return 1.0 / ::sqrt(x); }
 #endif
-};
-
-struct sin_function {
-  static constexpr char const* name = "sin";
-  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return sine_plus_right_angles(x, 0); }
-  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::sin(x); }
-};
-
-struct cos_function {
-  static constexpr char const* name = "cos";
-  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return sine_plus_right_angles(x, 1); }
-  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return ::cos(x); }
 };
 
 struct pow_function {
@@ -204,14 +195,8 @@ struct gelu_tanh_function {
 WARPWRIGHT_FUNCTION(min, (T a, T b), a < b || a != a ? a : b)
 WARPWRIGHT_FUNCTION(max, (T a, T b), a > b || a != a ? a : b)
 
-struct clamp_function {
-  static constexpr char const* name = "clamp";
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE T operator()(T x, T low, T high) const {
-    T const raised = x < low ? low : x;
-    return raised > high ? high : raised;
-  }
-};
+WARPWRIGHT_FUNCTION(clamp, (T x, T low, T high),
+                    (x < low ? low : x) > high ? high : (x < low ? low : x))
 
 // Rounding to an integer leaves integers as they are.
 struct integer_rounding {
@@ -237,31 +222,20 @@ WARPWRIGHT_ROUNDING(rint)
 
 struct fma_function {
   static constexpr char const* name = "fma";
-  WARPWRIGHT_HOST_DEVICE float operator()(float a, float b, float c) const {
-    return ::fmaf(a, b, c);
-  }
-  WARPWRIGHT_HOST_DEVICE double operator()(double a, double b, double c) const {
-    return ::fma(a, b, c);
-  }
   template <class T>
   WARPWRIGHT_HOST_DEVICE auto operator()(T a, T b, T c) const {
-    return wrapped<T>(unwrapped(a) * unwrapped(b) + unwrapped(c));
+    if constexpr (std::is_floating_point<T>::value) {
+      return no_contract::fused(a, b, c);
+    } else {
+      return wrapped<T>(unwrapped(a) * unwrapped(b) + unwrapped(c));
+    }
   }
 };
 
 WARPWRIGHT_FUNCTION(isnan, (T x), x != x)
 
-struct isfinite_function {
-  static constexpr char const* name = "isfinite";
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE bool operator()(T x) const {
-    if constexpr (std::is_integral<T>::value) {
-      return true;
-    } else {
-      return x - x == x - x;  // infinity - infinity is NaN
-    }
-  }
-};
+// infinity - infinity is NaN.
+WARPWRIGHT_FUNCTION(isfinite, (T x), std::is_integral<T>::value || x - x == x - x)
 
 template <class T>
 WARPWRIGHT_HOST_DEVICE complex<float> require_complex(T const& z) {
@@ -272,16 +246,8 @@ WARPWRIGHT_HOST_DEVICE complex<float> require_complex(T const& z) {
 
 WARPWRIGHT_FUNCTION(real, (T z), require_complex(z).re)
 WARPWRIGHT_FUNCTION(imag, (T z), require_complex(z).im)
+WARPWRIGHT_FUNCTION(conj, (T z), (complex<float>{require_complex(z).re, -require_complex(z).im}))
 #undef WARPWRIGHT_FUNCTION
-
-struct conj_function {
-  static constexpr char const* name = "conj";
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE complex<float> operator()(T z) const {
-    complex<float> const w = require_complex(z);
-    return {w.re, -w.im};
-  }
-};
 
 struct abs_squared_function {
   static constexpr char const* name = "abs_squared";

@@ -19,6 +19,8 @@ template <class K, class E>
 struct reduction;
 template <class T>
 struct located;
+template <class... R>
+struct reduced;
 
 namespace detail {
 
@@ -84,11 +86,6 @@ constexpr bool is_element() {
     return std::is_trivially_copyable<T>::value && std::is_default_constructible<T>::value;
   }
 }
-
-}  // namespace detail
-}  // namespace ew
-
-namespace ew::detail {
 
 // The type in which operands are combined: C++'s common type, without weak numbers where there is a
 // strong floating-point operand.
@@ -269,6 +266,7 @@ inline constexpr bool callable_with<
 template <class F, class... Argument>
 inline constexpr bool is_callable = callable_with<void, F, Argument...>;
 
-}  // namespace ew::detail
+}  // namespace detail
+}  // namespace ew
 
 WARPWRIGHT_END

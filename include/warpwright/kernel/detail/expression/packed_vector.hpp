@@ -72,8 +72,7 @@ struct packed_vector {
           sizeof(Bits) == 4 ? w[j] : __funnelshift_r(w[j], w[j + 1], address & 2U ? 16U : 0U);
     }
 #else
-    words[0] = 0;
-    std::memcpy(words, from, bytes);
+    load_wide(from);
 #endif
   }
   /// As load_wide(), of what no other thread reads: L1 keeps what others do, which makes a matrix

@@ -148,7 +148,6 @@ struct advance_function {
 };
 
 }  // namespace detail
-
 }  // namespace ew
 
 WARPWRIGHT_END

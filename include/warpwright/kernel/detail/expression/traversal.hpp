@@ -111,12 +111,6 @@ inline constexpr bool all_of_leaves = false;
 template <template <class> class Test, class... Leaf>
 inline constexpr bool all_of_leaves<Test, leaf_list<Leaf...>> = (Test<Leaf>::value && ...);
 
-// The operands before the K-th leaf.
-template <class List>
-struct leaf_operands;
-template <class... Leaf>
-struct leaf_operands<leaf_list<Leaf...>> : operand_offsets<Leaf::operands...> {};
-
 // A view() of views.hpp; view_node.hpp specialises this for its leaf.
 template <class Leaf>
 struct is_view : std::false_type {};
@@ -145,17 +139,12 @@ struct input_summary;
 template <class... Leaf>
 struct input_summary<leaf_list<Leaf...>> {
   static constexpr int count = (0 + ... + (is_input<Leaf>::value ? 1 : 0));
-  static constexpr bool of_one_type() {
-    bool result = true;
-    // Each of them beside each.
-    ((result = result && is_like_all<Leaf>), ...);
-    return result;
-  }
+  static constexpr bool of_one_type() { return (is_like_all<Leaf> && ...); }
   static constexpr std::uint64_t find_bits() {
     bool const inputs[] = {is_input<Leaf>::value..., false};
     std::uint64_t found = 0;
     for (std::size_t k = 0; k < sizeof...(Leaf); ++k) {
-      if (inputs[k]) found |= std::uint64_t{1} << leaf_operands<leaf_list<Leaf...>>::of(k);
+      if (inputs[k]) found |= std::uint64_t{1} << operand_offsets<Leaf::operands...>::of(k);
     }
     return found;
   }

@@ -104,9 +104,7 @@ struct complex {
   WARPWRIGHT_HOST_DEVICE friend constexpr complex operator+(complex a, Real b) {
     return {a.re + b, a.im};
   }
-  WARPWRIGHT_HOST_DEVICE friend constexpr complex operator+(Real a, complex b) {
-    return {a + b.re, b.im};
-  }
+  WARPWRIGHT_HOST_DEVICE friend constexpr complex operator+(Real a, complex b) { return b + a; }
   WARPWRIGHT_HOST_DEVICE friend constexpr complex operator-(complex a, complex b) {
     return {a.re - b.re, a.im - b.im};
   }
@@ -125,9 +123,7 @@ struct complex {
   WARPWRIGHT_HOST_DEVICE friend constexpr complex operator*(complex a, Real b) {
     return {a.re * b, a.im * b};
   }
-  WARPWRIGHT_HOST_DEVICE friend constexpr complex operator*(Real a, complex b) {
-    return {a * b.re, a * b.im};
-  }
+  WARPWRIGHT_HOST_DEVICE friend constexpr complex operator*(Real a, complex b) { return b * a; }
   /// |error| <= 6 * 2^-24 |a / b|, without overflow of intermediate results. Both parts of z / 0
   /// are NaN.
   WARPWRIGHT_HOST_DEVICE friend complex operator/(complex a, complex b) {

@@ -76,12 +76,7 @@ struct element_traits<__nv_fp8_e5m2> : fp8_traits<__nv_fp8_e5m2> {};
 
 // Only for its text: whatever takes a pointer names this type.
 template <class T>
-struct element_traits<T, std::enable_if_t<std::is_void<T>::value>> {
-  using bits = unsigned char;
-  using value = float;
-  static constexpr bool packs_pairs = false;
-  WARPWRIGHT_HOST_DEVICE static float decode(bits) { return 0; }
-  WARPWRIGHT_HOST_DEVICE static bits encode(float) { return 0; }
+struct element_traits<T, std::enable_if_t<std::is_void<T>::value>> : element_traits<float> {
   static_assert(!std::is_void<T>::value,
                 "warpwright::ew: a void* is to no elements: cast it to a pointer to their type, as "
                 "in static_cast<float*>(data)");
@@ -100,28 +95,20 @@ struct element_traits<T, std::enable_if_t<looks_complex<T>>> {
 // What describe() calls an element type.
 template <class T>
 constexpr char const* element_name() {
-  if constexpr (std::is_same<T, __half>::value) {
-    return "f16";
-  } else if constexpr (std::is_same<T, __nv_bfloat16>::value) {
-    return "bf16";
-  } else if constexpr (std::is_same<T, __nv_fp8_e4m3>::value) {
-    return "e4m3";
-  } else if constexpr (std::is_same<T, __nv_fp8_e5m2>::value) {
-    return "e5m2";
-  } else if constexpr (std::is_same<T, bool>::value) {
-    return "bool";
-  } else if constexpr (std::is_floating_point<T>::value) {
-    return sizeof(T) == 4 ? "f32" : "f64";
-  } else if constexpr (std::is_integral<T>::value) {
+  if (std::is_same<T, __half>::value) return "f16";
+  if (std::is_same<T, __nv_bfloat16>::value) return "bf16";
+  if (std::is_same<T, __nv_fp8_e4m3>::value) return "e4m3";
+  if (std::is_same<T, __nv_fp8_e5m2>::value) return "e5m2";
+  if (std::is_same<T, bool>::value) return "bool";
+  if (std::is_same<T, float>::value) return "f32";
+  if (std::is_floating_point<T>::value) return "f64";
+  if constexpr (std::is_integral<T>::value) {
     constexpr char const* names[][2] = {
         {"u8", "i8"}, {"u16", "i16"}, {"u32", "i32"}, {"u64", "i64"}};
     constexpr int width = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
     return names[width][std::is_signed<T>::value ? 1 : 0];
-  } else if constexpr (looks_complex<T>) {
-    return "complex";
-  } else {
-    return "struct";
   }
+  return looks_complex<T> ? "complex" : "struct";
 }
 
 template <class T>

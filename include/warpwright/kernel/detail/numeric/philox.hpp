@@ -81,10 +81,6 @@ struct philox_state {
   }
 };
 
-}  // namespace ew::detail
-
-namespace ew::detail {
-
 // Normally distributed numbers, with the same bits on the host and every GPU: no library function
 // is called, and every multiply-add is an explicit fma, so that contraction does not depend on the
 // compiler. Source: G. Box, M. Muller, "A note on the generation of random normal deviates", Annals

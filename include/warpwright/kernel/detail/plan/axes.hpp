@@ -66,10 +66,6 @@ class invariant_divisor {
 using fast_divisor = invariant_divisor<std::uint64_t>;
 using small_divisor = invariant_divisor<std::uint32_t>;
 
-}  // namespace ew::detail
-
-namespace ew::detail {
-
 inline constexpr int max_dimensions = 6;
 
 /// One dimension of a view.
@@ -82,15 +78,11 @@ struct axis {
 
 // Sets the divisor of an axis: for 32-bit dividends if `narrow`, else for 64-bit ones.
 constexpr axis with_divisor(axis a, bool narrow) {
-  if (narrow) {
-    small_divisor const d{static_cast<std::uint32_t>(a.extent)};
-    a.multiplier = d.multiplier();
-    a.shift = d.shift();
-  } else {
-    fast_divisor const d{a.extent};
-    a.multiplier = d.multiplier();
-    a.shift = d.shift();
-  }
+  auto const set = [&a](auto const& divisor) {
+    a.multiplier = divisor.multiplier();
+    a.shift = divisor.shift();
+  };
+  narrow ? set(small_divisor{static_cast<std::uint32_t>(a.extent)}) : set(fast_divisor{a.extent});
   return a;
 }
 template <class UInt>

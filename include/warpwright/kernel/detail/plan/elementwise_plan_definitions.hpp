@@ -64,13 +64,8 @@ WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE launch_plan plan_any_arrays(elementwise_ty
 WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE launch_plan plan_arrays(elementwise_types const& types,
                                                               array_operand const* operands,
                                                               source_location where) {
-  launch_plan plan;
-  if (on_fast_path(types, operands)) {
-    plan = make_fast_path_plan(operands[0].count, types.vector, types.vectors);
-  } else {
-    plan = plan_any_arrays(types, operands, where);
-  }
-  return plan;
+  if (!on_fast_path(types, operands)) return plan_any_arrays(types, operands, where);
+  return make_fast_path_plan(operands[0].count, types.vector, types.vectors);
 }
 
 WARPWRIGHT_INLINE launch_plan plan_operands(elementwise_types const& types,

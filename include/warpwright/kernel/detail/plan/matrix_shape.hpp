@@ -7,6 +7,7 @@
 #include <warpwright/kernel/detail/plan/operand_checks.hpp>
 
 #include <type_traits>
+#include <utility>
 
 WARPWRIGHT_BEGIN
 
@@ -103,13 +104,18 @@ struct row_lengths {
 
 }  // namespace detail
 
-/// A row-major matrix whose rows have lengths of their own. Elements beyond are neither read nor
-/// written.
+/// A row-major matrix whose rows may have lengths of their own. Elements beyond are neither read
+/// nor written. A matrix_shape, and `{rows, cols}`, convert to it: rows of all columns.
 class ragged_shape {
  public:
+  ragged_shape(matrix_shape const& shape) : shape_{shape} {}
+  /// @throws std::invalid_argument  for a negative number
+  template <class Rows, class Cols,
+            class = decltype(matrix_shape{std::declval<Rows>(), std::declval<Cols>()})>
+  ragged_shape(Rows rows, Cols cols, source_location caller = source_location::current())
+      : shape_{rows, cols, caller} {}
   /// @param lengths  of each row, in memory that the runtime's kernels can read, when they run;
-  /// what
-  ///   is more than the columns counts as these
+  ///   what is more than the columns counts as these
   ragged_shape(matrix_shape const& shape, std::uint32_t const* lengths)
       : shape_{shape}, lengths_{lengths, false, 0, {}} {
     if (lengths == nullptr && shape.rows != 0) {

@@ -56,6 +56,11 @@ void check_operands(operand const* operands, int count, source_location where);
 void check_assignments(operand const* operands, int const* counts, int assignments,
                        source_location where);
 
+/// Refuses statistics that do not fit a matrix of n elements, or that overlap anything.
+/// @param operands  of the outputs of the matrix's shape
+void check_row_statistics(operand const* statistics, int count, operand const* operands, int arrays,
+                          std::uint64_t rows, std::uint64_t n, source_location where);
+
 }  // namespace ew::detail
 
 WARPWRIGHT_END

@@ -172,6 +172,34 @@ WARPWRIGHT_INLINE void check_assignments(operand const* operands, int const* cou
   }
 }
 
+WARPWRIGHT_INLINE void check_row_statistics(operand const* statistics, int count,
+                                            operand const* operands, int arrays, std::uint64_t rows,
+                                            std::uint64_t n, source_location where) {
+  for (int k = 0; k < count; ++k) {
+    operand const& o = statistics[k];
+    auto const name = [k] { return text{"statistic "} + (k + 1); };
+    if (o.count != rows) {
+      refuse(name(),
+             text{"goes to "} + count_as_given(o.count) + " elements, but rows = " + rows +
+                 "; give it an out() of one element a row",
+             where);
+    }
+    if (n == 0) continue;
+    check_address(o.address, o.natural_bytes, o.count, name, where);
+    for (int j = 0; j < arrays; ++j) {
+      operand const& a = operands[j];
+      if (a.kind != access_pattern::absent && overlap(bytes_of(a, n), bytes_of(o, n))) {
+        refuse(name(), "overlaps an array of the matrix; pass other memory", where);
+      }
+    }
+    for (int j = 0; j < k; ++j) {
+      if (overlap(bytes_of(statistics[j], n), bytes_of(o, n))) {
+        refuse(name(), text{"overlaps statistic "} + (j + 1) + "; give each its own memory", where);
+      }
+    }
+  }
+}
+
 }  // namespace ew::detail
 
 WARPWRIGHT_END

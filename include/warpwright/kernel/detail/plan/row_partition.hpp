@@ -168,8 +168,7 @@ struct row_share {
     }
   }
   /// Calls load(r[u], index, wide) for the vectors first, first + threads, ….
-  /// @tparam Index  matrix_index; read_once_index, with which functions of rows took 2 to 5 %
-  /// longer
+  /// @tparam Index  matrix_index; read_once_index, with which functions of rows took 2 to 5 % more
   template <class Index, class Registers, int N, class Load>
   WARPWRIGHT_HOST_DEVICE void load_vectors(c_array<Registers, N>& r, unsigned first,
                                            Load const& load) const {
@@ -204,13 +203,10 @@ constexpr unsigned power_of_two_from(std::uint64_t least) {
 }
 
 /// Partitions a matrix.
-/// @param operands          every output followed by its arrays
-/// @param vector            elements a vector, a power of two
 /// @param per_thread        vectors that a thread keeps in registers
 /// @param cached_bytes      that a vector takes in shared memory
 /// @param streamed_threads  most threads of a row that is too long for registers
 /// @param most_threads      of any other row
-/// @param lengths           of the rows
 constexpr row_plan plan_rows(operand const* operands, int count, std::uint64_t rows,
                              std::uint64_t cols, unsigned vector, unsigned per_thread,
                              unsigned cached_bytes = 0, unsigned streamed_threads = max_row_threads,
@@ -280,7 +276,6 @@ inline constexpr unsigned max_row_reduction_threads = 128;
 /// GPU idle, or so long that one block keeps less than half of them.
 /// @param batches       of a row, each of which a thread loads at a time
 /// @param row_bytes     shared memory of a row
-/// @param most_threads  of a block
 /// @param limit         blocks of a cluster; 1 where there are none
 constexpr row_plan with_clusters(row_plan plan, std::uint64_t batches, std::uint64_t row_bytes,
                                  unsigned most_threads, unsigned limit) {
@@ -303,7 +298,6 @@ constexpr row_plan with_clusters(row_plan plan, std::uint64_t batches, std::uint
 
 /// Partitions a matrix each row of which is reduced; as plan_rows(), but a thread takes any number
 /// of vectors, `per_thread` at a time, and rows may have no elements.
-/// @param limit  blocks of a cluster
 constexpr row_plan plan_row_reductions(operand const* operands, int count, std::uint64_t rows,
                                        std::uint64_t cols, unsigned vector, unsigned per_thread,
                                        unsigned limit, row_lengths const& lengths = {}) {
@@ -325,7 +319,6 @@ constexpr row_plan plan_row_reductions(operand const* operands, int count, std::
 /// The partition of a streamed row where a block has shared memory: all vectors are cached, or as
 /// many as fit; none where that is less than half, as a second block on the SM is then taken to be
 /// worth more.
-/// @param vector  elements a vector
 /// @param bytes   that a vector takes in the cache
 /// @param memory  bytes that a block may have
 constexpr row_partition with_cached_vectors(row_plan const& plan, unsigned vector, unsigned bytes,

@@ -141,8 +141,7 @@ constexpr bool is_written(std::uint32_t written, int array) {
 }
 
 /// Refuses arrays that cannot be those of one tensor.
-/// @param written  bit k: array k is written
-/// @param tensor   its number in the list, counted from 1
+/// @param tensor  its number in the list, counted from 1
 /// @throws std::invalid_argument  naming the tensor, the array, the value and the remedy
 void check_tensor(operand const* arrays, int count, std::uint32_t written, std::size_t tensor,
                   source_location where);

@@ -41,9 +41,6 @@ struct reduce_rows_kernel
   row_partition partition;
   std::uint64_t cols;
 
-  reduce_rows_kernel(Pass const& pass, row_partition const& p, std::uint64_t columns)
-      : parameters{pass}, partition{p}, cols{columns} {}
-
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
     Pass const pass = parameters.with_shared_input();
@@ -78,35 +75,43 @@ struct reduce_rows_kernel
   }
 };
 
-// Reduces each row, on a stream or on the calling thread.
-template <class Where, class... R>
-void reduce_each_row(Where const& execute, matrix_shape const& shape, row_lengths const& lengths,
-                     R const&... r) {
-  elements const n = elements_of(shape);
-  memory_range const results[] = {range_of(r, shape.rows)...};
+// Checks the results, of `length` elements each, and what is read, and calls use(pass, operands) if
+// there are any.
+template <class Use, class... R>
+void with_matrix_pass(elements const& n, std::uint64_t length, void const* workspace,
+                      std::size_t workspace_bytes, Use const& use, R const&... r) {
+  memory_range const results[] = {range_of(r, length)...};
   int const count = sizeof...(r);
-  if (shape.rows != 0) check_result_ranges(results, count, nullptr, 0, shape.where);
-  check_row_length(shape);
-  check_epilogues(shape.rows, shape.where, r...);
+  if (length != 0) check_result_ranges(results, count, workspace, workspace_bytes, n.where);
+  check_epilogues(length, n.where, r...);
   with_reduction_pass(
       n,
       [&](auto const& pass, operand const* operands) {
-        using pass_type = std::decay_t<decltype(pass)>;
-        check_results_disjoint(results, count, operands, pass_type::operands, n.count, n.where);
-        if (shape.rows == 0) return;
-        using kernel = reduce_rows_kernel<pass_type>;
-        unsigned const limit =
-            may_be_cluster<pass_type> ? execute.template cluster_limit<kernel>() : 1;
-        row_plan const plan =
-            plan_row_reductions(operands, pass_type::operands, shape.rows, shape.cols,
-                                pass_type::vector, pass_type::row_vectors, limit, lengths);
-        execute(plan.blocks, plan.threads, kernel{pass, plan.partition, shape.cols},
-                "warpwright::ew::reduce_rows", 0, plan.partition.blocks);
+        check_results_disjoint(results, count, operands, std::decay_t<decltype(pass)>::operands,
+                               n.count, n.where);
+        if (length != 0) use(pass, operands);
       },
       r...);
 }
 
-}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
+// Reduces each row, on a stream or on the calling thread.
+template <class Where, class... R>
+void reduce_each_row(Where const& execute, ragged_shape const& ragged, R const&... r) {
+  matrix_shape const& shape = ragged.shape();
+  elements const n = elements_of(shape);
+  check_row_length(shape);
+  auto const reduce = [&](auto const& pass, operand const* operands) {
+    using pass_type = std::decay_t<decltype(pass)>;
+    using kernel = reduce_rows_kernel<pass_type>;
+    unsigned const limit = may_be_cluster<pass_type> ? execute.template cluster_limit<kernel>() : 1;
+    row_plan const plan =
+        plan_row_reductions(operands, pass_type::operands, shape.rows, shape.cols,
+                            pass_type::vector, pass_type::row_vectors, limit, ragged.lengths());
+    execute(plan.blocks, plan.threads, kernel{{}, pass, plan.partition, shape.cols},
+            "warpwright::ew::reduce_rows", 0, plan.partition.blocks);
+  };
+  with_matrix_pass(n, shape.rows, nullptr, 0, reduce, r...);
+}
 
 // Vectors of one row that neighbouring threads of a block take: of 16 bytes each they fill whole
 // cache lines. Few, so that the block's other threads combine the states of many blocks quickly.
@@ -216,29 +221,17 @@ struct column_reduction {
     }
     WARPWRIGHT_UNROLL
     for (int j = 0; j < V; ++j) {
-      sum[j] =
-          pass.combine_states(sum[j], pairwise<V, 0, Rows>(pass, r, j, row, step, cols, column));
-    }
-  }
-  template <int V, int First, int Count, class Registers>
-  WARPWRIGHT_HOST_DEVICE static states pairwise(Pass const& pass, Registers const* r, int j,
-                                                std::uint64_t row, std::uint64_t step,
-                                                std::uint64_t cols, std::uint64_t column) {
-    if constexpr (Count == 1) {
-      std::uint64_t const at = row + First * step;
-      return pass.initial_states(pass.expression.template value<void, V>(
-                                     r[First], j, at * cols + column + static_cast<unsigned>(j)),
-                                 at);
-    } else {
-      constexpr int half = Count / 2;
-      return pass.append_states(
-          pairwise<V, First, half>(pass, r, j, row, step, cols, column),
-          pairwise<V, First + half, Count - half>(pass, r, j, row, step, cols, column));
+      auto const lifted = [&](auto number) {
+        constexpr int k = decltype(number)::value;
+        std::uint64_t const at = row + k * step;
+        return pass.initial_states(pass.expression.template value<void, V>(
+                                       r[k], j, at * cols + column + static_cast<unsigned>(j)),
+                                   at);
+      };
+      sum[j] = pass.combine_states(sum[j], pass.template pairwise<0, Rows>(lifted));
     }
   }
 };
-
-inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 template <class Pass>
 struct reduce_cols_kernel
@@ -364,28 +357,17 @@ struct reduce_cols_kernel
 template <class Where, class... R>
 void reduce_each_column(Where const& execute, void* workspace, std::size_t workspace_bytes,
                         matrix_shape const& shape, R const&... r) {
-  elements const n = elements_of(shape);
-  memory_range const results[] = {range_of(r, shape.cols)...};
-  int const count = sizeof...(r);
-  if (shape.cols != 0) {
-    check_result_ranges(results, count, workspace, workspace_bytes, shape.where);
-  }
-  check_epilogues(shape.cols, shape.where, r...);
-  with_reduction_pass(
-      n,
-      [&](auto const& pass, operand const* operands) {
-        using pass_type = std::decay_t<decltype(pass)>;
-        using columns = column_reduction<pass_type>;
-        check_results_disjoint(results, count, operands, pass_type::operands, n.count, n.where);
-        if (shape.cols == 0) return;
-        cols_plan const plan =
-            columns::plan(shape.rows, shape.cols, columns::is_wide(operands, shape.cols));
-        std::uint64_t const blocks = plan.tiles * plan.splits;
-        execute(blocks < max_matrix_blocks ? blocks : max_matrix_blocks, reduce_threads,
-                reduce_cols_kernel<pass_type>{pass, plan, shape, workspace},
-                "warpwright::ew::reduce_cols");
-      },
-      r...);
+  auto const reduce = [&](auto const& pass, operand const* operands) {
+    using pass_type = std::decay_t<decltype(pass)>;
+    using columns = column_reduction<pass_type>;
+    cols_plan const plan =
+        columns::plan(shape.rows, shape.cols, columns::is_wide(operands, shape.cols));
+    std::uint64_t const blocks = plan.tiles * plan.splits;
+    execute(blocks < max_matrix_blocks ? blocks : max_matrix_blocks, reduce_threads,
+            reduce_cols_kernel<pass_type>{pass, plan, shape, workspace},
+            "warpwright::ew::reduce_cols");
+  };
+  with_matrix_pass(elements_of(shape), shape.cols, workspace, workspace_bytes, reduce, r...);
 }
 
 /// Lets reduce(goals...) write `count` results of each reduction to a block of a pool, and waits
@@ -394,16 +376,16 @@ void reduce_each_column(Where const& execute, void* workspace, std::size_t works
 template <class Pool, class Reduce, std::size_t... Index, class... R>
 auto fetch_results(stream_ref stream, Pool& pool, elements const& n, std::uint64_t count,
                    Reduce const& reduce, std::index_sequence<Index...>, R const&... reductions) {
-  static_assert(((alignof(typename default_result<R>::type) <= 16) && ...),
+  static_assert(((alignof(result_value<R>) <= 16) && ...),
                 "warpwright::ew: a result's alignment is limited to 16 bytes");
   // Operands that do not fit are refused before any memory is allocated.
-  using pass = reduction_pass<false, typename default_result<R>::assignment...>;
+  using pass = reduction_pass<false, result_assignment<R>...>;
   operand operands[pass::operands];
-  pass::describe(gather_expressions(typename default_result<R>::assignment{
-                     nullptr, reductions.kind, reductions.expression}...),
-                 n.count, operands, n.where);
+  pass::describe(
+      gather_expressions(result_assignment<R>{nullptr, reductions.kind, reductions.expression}...),
+      n.count, operands, n.where);
 
-  std::size_t const bytes[] = {count * sizeof(typename default_result<R>::type)...};
+  std::size_t const bytes[] = {count * sizeof(result_value<R>)...};
   std::size_t begin[sizeof...(R)] = {};
   std::size_t total = 0;
   for (std::size_t k = 0; k < sizeof...(R); ++k) {
@@ -412,11 +394,9 @@ auto fetch_results(stream_ref stream, Pool& pool, elements const& n, std::uint64
   }
   workspace_block<Pool> const block{pool, stream, total != 0 ? total : 16, n.where};
   auto* const there = static_cast<unsigned char*>(block.data());
-  std::tuple<std::vector<typename default_result<R>::type>...> here{
-      std::vector<typename default_result<R>::type>(count)...};
-  reduce(typename default_result<R>::assignment{
-      reinterpret_cast<bits_of<typename default_result<R>::type>*>(there + begin[Index]),
-      reductions.kind, reductions.expression}...);
+  std::tuple<std::vector<result_value<R>>...> here{std::vector<result_value<R>>(count)...};
+  reduce(result_assignment<R>{reinterpret_cast<bits_of<result_value<R>>*>(there + begin[Index]),
+                              reductions.kind, reductions.expression}...);
   if (count != 0) {
     cudaError_t status = cudaSuccess;
     ((status = status != cudaSuccess ? status
@@ -439,8 +419,7 @@ auto fetch_results(stream_ref stream, Pool& pool, elements const& n, std::uint64
 // std::vector<bool> holds no array of bool.
 template <class... R>
 using if_fetchable =
-    std::enable_if_t<(sizeof...(R) > 0) &&
-                     (!std::is_same<typename default_result<R>::type, bool>::value && ...)>;
+    std::enable_if_t<(sizeof...(R) > 0) && (!std::is_same<result_value<R>, bool>::value && ...)>;
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 }  // namespace ew::detail

@@ -71,11 +71,19 @@ using default_accumulator = std::conditional_t<
     std::conditional_t<What == total::norm, double,
                        std::conditional_t<std::is_signed<V>::value, std::int64_t, std::uint64_t>>>;
 
+template <class S>
+struct complex_state {
+  S re, im;
+};
+
 template <total What, class Requested, bool Compensated>
 struct summing : reducer<summing<What, Requested, Compensated>> {
   static constexpr char const* name =
       What == total::sum ? "sum" : (What == total::mean ? "mean" : "norm");
   static constexpr bool is_total = true;
+  // Of complex numbers the real and the imaginary parts, separately; a norm adds all their squares.
+  template <class V>
+  static constexpr bool by_parts = is_complex<V>&& What != total::norm;
   template <class A>
   using with_accumulator = summing<What, A, Compensated>;
   using with_compensation = summing<What, Requested, true>;
@@ -84,11 +92,16 @@ struct summing : reducer<summing<What, Requested, Compensated>> {
   using accumulator =
       std::conditional_t<std::is_void<Requested>::value, default_accumulator<What, V>, Requested>;
   template <class V>
-  using state = std::conditional_t<Compensated, compensated_sum<accumulator<V>>, accumulator<V>>;
+  using part_state =
+      std::conditional_t<Compensated, compensated_sum<accumulator<V>>, accumulator<V>>;
   template <class V>
-  using result =
+  using state = std::conditional_t<by_parts<V>, complex_state<part_state<V>>, part_state<V>>;
+  template <class V>
+  using part_result =
       std::conditional_t<What == total::sum || std::is_floating_point<accumulator<V>>::value,
                          accumulator<V>, double>;
+  template <class V>
+  using result = std::conditional_t<by_parts<V>, complex<float>, part_result<V>>;
 
   template <class V>
   WARPWRIGHT_HOST_DEVICE state<V> identity() const {
@@ -99,14 +112,22 @@ struct summing : reducer<summing<What, Requested, Compensated>> {
     if constexpr (is_complex<V>) {
       static_assert(std::is_floating_point<accumulator<V>>::value,
                     "warpwright::ew: sums of complex numbers are in floating point");
-      return combine<V>(lift<float>(value.re, i), lift<float>(value.im, i));  // of a norm
+      auto const re = lift<float>(value.re, i);
+      auto const im = lift<float>(value.im, i);
+      if constexpr (by_parts<V>) {
+        return {re, im};
+      } else {
+        return combine<V>(re, im);
+      }
     } else {
       return initial_states<V>(value);
     }
   }
   template <class V>
   WARPWRIGHT_HOST_DEVICE state<V> combine(state<V> const& a, state<V> const& b) const {
-    if constexpr (Compensated) {
+    if constexpr (by_parts<V>) {
+      return {combine<float>(a.re, b.re), combine<float>(a.im, b.im)};
+    } else if constexpr (Compensated) {
       return two_sum(a, b);
     } else {
       return plus{}(a, b);
@@ -114,25 +135,17 @@ struct summing : reducer<summing<What, Requested, Compensated>> {
   }
   template <class V>
   WARPWRIGHT_HOST_DEVICE result<V> finish(state<V> const& s, std::uint64_t n) const {
-    if constexpr (What == total::sum) {
-      if constexpr (Compensated) {
-        return s.error - s.error == 0 ? s.sum + s.error : s.sum;  // past infinity it is NaN
-      } else {
-        return s;
-      }
+    if constexpr (by_parts<V>) {
+      return {static_cast<float>(finish<float>(s.re, n)),
+              static_cast<float>(finish<float>(s.im, n))};
+    } else if constexpr (What == total::sum) {
+      return whole<accumulator<V>>(s);
+    } else if constexpr (What == total::norm) {
+      return static_cast<result<V>>(sqrt_function{}(whole<double>(s)));
     } else {
-      double whole = 0;
-      if constexpr (Compensated) {
-        whole = static_cast<double>(s.sum);
-        if (s.error - s.error == 0) whole += static_cast<double>(s.error);
-      } else {
-        whole = static_cast<double>(s);
-      }
-      if constexpr (What == total::norm) {
-        return static_cast<result<V>>(sqrt_function{}(whole));
-      } else {
-        return static_cast<result<V>>(n == 0 ? not_a_number() : whole / static_cast<double>(n));
-      }
+      return static_cast<result<V>>(
+          n == 0 ? bit_copy<double>(std::uint64_t{0x7ff8000000000000U})  // NaN
+                 : whole<double>(s) / static_cast<double>(n));
     }
   }
 
@@ -154,56 +167,16 @@ struct summing : reducer<summing<What, Requested, Compensated>> {
       return a;
     }
   }
-  WARPWRIGHT_HOST_DEVICE static double not_a_number() {
-    return bit_copy<double>(std::uint64_t{0x7ff8000000000000U});
+  template <class R, class State>
+  WARPWRIGHT_HOST_DEVICE static R whole(State const& s) {
+    if constexpr (Compensated) {
+      auto const sum = static_cast<R>(s.sum);
+      return s.error - s.error == 0 ? sum + static_cast<R>(s.error) : sum;  // past infinity: NaN
+    } else {
+      return static_cast<R>(s);
+    }
   }
 };
-
-template <class S>
-struct complex_state {
-  S re;
-  S im;
-};
-
-// Sums the real and the imaginary parts separately.
-template <total What, class Requested, bool Compensated>
-struct complex_summing : reducer<complex_summing<What, Requested, Compensated>> {
-  static constexpr char const* name = summing<What, Requested, Compensated>::name;
-  static constexpr bool is_total = true;
-  static_assert(std::is_void<Requested>::value || std::is_floating_point<Requested>::value,
-                "warpwright::ew: sums of complex numbers are in floating point");
-  using part = summing<What, Requested, Compensated>;
-  template <class A>
-  using with_accumulator = complex_summing<What, A, Compensated>;
-  using with_compensation = complex_summing<What, Requested, true>;
-  template <class V>
-  using state = complex_state<typename part::template state<float>>;
-  template <class V>
-  using result = complex<float>;
-
-  template <class V>
-  WARPWRIGHT_HOST_DEVICE state<V> identity() const {
-    return state<V>{};
-  }
-  template <class V>
-  WARPWRIGHT_HOST_DEVICE state<V> lift(V const& value, std::uint64_t i) const {
-    return {part{}.template lift<float>(value.re, i), part{}.template lift<float>(value.im, i)};
-  }
-  template <class V>
-  WARPWRIGHT_HOST_DEVICE state<V> combine(state<V> const& a, state<V> const& b) const {
-    return {part{}.template combine<float>(a.re, b.re), part{}.template combine<float>(a.im, b.im)};
-  }
-  template <class V>
-  WARPWRIGHT_HOST_DEVICE complex<float> finish(state<V> const& s, std::uint64_t n) const {
-    return {static_cast<float>(part{}.template finish<float>(s.re, n)),
-            static_cast<float>(part{}.template finish<float>(s.im, n))};
-  }
-};
-
-template <total What, class V>
-using summing_of =
-    std::conditional_t<is_complex<V> && What != total::norm, complex_summing<What, void, false>,
-                       summing<What, void, false>>;
 
 // ---- Extremes ----
 

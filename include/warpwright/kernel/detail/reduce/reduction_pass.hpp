@@ -144,12 +144,8 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
   // together.
   static void describe(whole const& expression, std::uint64_t n, c_array<operand, operands>& all,
                        source_location where) {
-    operand* next = all;
-    next->kind = access_pattern::no_output;
-    next->aligned_bytes = 1;
-    next->natural_bytes = 1;
-    next->count = n;
-    ++next;
+    all[0] = array_operand{access_pattern::no_output, 0, 1, 1, 0, n};
+    operand* next = all + 1;
     expression.template describe<vector>(next);
     check_operands(all, operands, where);
   }
@@ -189,19 +185,15 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
       expression.template load<vector, 1>(r, i, partition.wide);
     }
   }
-  // The states of elements [First, First + Count) of neighbouring registers, combined pairwise.
-  template <int First, int Count>
-  WARPWRIGHT_HOST_DEVICE states pairwise(registers const* r, std::uint64_t i, std::uint64_t stride,
-                                         std::uint64_t begin) const {
+  // The states lifted(k) of the elements k in [First, First + Count), combined pairwise.
+  template <int First, int Count, class Lifted>
+  WARPWRIGHT_HOST_DEVICE states pairwise(Lifted const& lifted) const {
     if constexpr (Count == 1) {
-      std::uint64_t const index = i + First / vector * stride + First % vector;
-      return initial_states(
-          expression.template value<void, vector>(r[First / vector], First % vector, index),
-          index - begin);
+      return lifted(std::integral_constant<int, First>{});
     } else {
       constexpr int half = Count / 2;
-      return append_states(pairwise<First, half>(r, i, stride, begin),
-                           pairwise<First + half, Count - half>(r, i, stride, begin));
+      return append_states(pairwise<First, half>(lifted),
+                           pairwise<First + half, Count - half>(lifted));
     }
   }
   // Adds the `Count` elements of neighbouring registers, chunk by chunk.
@@ -216,9 +208,13 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
   WARPWRIGHT_HOST_DEVICE void add_chunks(states& sum, registers const* r, std::uint64_t i,
                                          std::uint64_t stride, std::uint64_t begin,
                                          std::index_sequence<Chunk...>) const {
-    ((sum =
-          combine_states(sum, pairwise<static_cast<int>(Chunk) * Size, Size>(r, i, stride, begin))),
-     ...);
+    auto const lifted = [&](auto number) {
+      constexpr int k = decltype(number)::value;
+      std::uint64_t const index = i + k / vector * stride + k % vector;
+      return initial_states(
+          expression.template value<void, vector>(r[k / vector], k % vector, index), index - begin);
+    };
+    ((sum = combine_states(sum, pairwise<static_cast<int>(Chunk) * Size, Size>(lifted))), ...);
   }
 
   // The states with those of element i, which is in no vector.
@@ -320,12 +316,16 @@ struct default_result<reduction<K, E>> {
 };
 template <class T, class K, class E>
 struct default_result<reduction_assignment<T, K, E>> : default_result<reduction<K, E>> {};
+template <class R>
+using result_value = typename default_result<R>::type;
+template <class R>
+using result_assignment = typename default_result<R>::assignment;
 
 // The workspace: tickets, the states of blocks, and results that are copied to the host.
 template <class... R>
 struct workspace_layout {
-  using states = typename reduction_pass<false, typename default_result<R>::assignment...>::states;
-  using results = pack<typename default_result<R>::type...>;
+  using states = typename reduction_pass<false, result_assignment<R>...>::states;
+  using results = pack<result_value<R>...>;
   static_assert(alignof(results) <= 16,
                 "warpwright::ew::reduce: a result's alignment is limited to 16 bytes");
   static constexpr std::size_t states_bytes = round_up_to_16(max_reduce_blocks * sizeof(states));
@@ -367,8 +367,8 @@ void with_reduction_pass(elements const& n, Use const& use, R const&... r) {
     void const* const shared = n.count == 0 ? nullptr : shared_input_address(all, pass::operands);
     if (shared != nullptr) {
       using same_input = reduction_pass<true, R...>;
-      use(same_input{gather_expressions(r...), {{r.kind}...}, {{r.data}...}, n.count, shared}, all);
-      return;
+      return use(
+          same_input{gather_expressions(r...), {{r.kind}...}, {{r.data}...}, n.count, shared}, all);
     }
   }
   use(pass{gather_expressions(r...), {{r.kind}...}, {{r.data}...}, n.count, nullptr}, all);
@@ -449,6 +449,25 @@ void reduce_all(Where const& execute, void* workspace, elements const& n, R cons
                 reduce_kernel<pass_type>{pass, partition, workspace}, "warpwright::ew::reduce");
       },
       r...);
+}
+
+// Reduces into the workspace at `results` and copies the results to the host.
+template <class Results, std::size_t... Index, class... R>
+auto fetch_reduction(on_stream const& execute, void* workspace, elements const& n, Results* results,
+                     std::index_sequence<Index...>, R const&... r) {
+  reduce_all(execute, workspace, n,
+             result_assignment<R>{reinterpret_cast<bits_of<result_value<R>>*>(&at<Index>(*results)),
+                                  r.kind, r.expression}...);
+  reduced<result_value<R>...> on_host;
+  check(warpwright::detail::copy_async(&on_host.all, results, sizeof(Results),
+                                       cudaMemcpyDeviceToHost, execute.stream.get()),
+        "cudaMemcpyAsync", n.where);
+  execute.stream.synchronize(n.where);
+  if constexpr (sizeof...(R) == 1) {
+    return on_host.template get<0>();
+  } else {
+    return on_host;
+  }
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

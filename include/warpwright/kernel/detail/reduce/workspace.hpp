@@ -126,6 +126,27 @@ using if_pool = decltype(std::declval<Pool&>().deallocate(
     std::declval<stream_ref>(), std::declval<Pool&>().allocate(std::declval<stream_ref>(), 1U),
     1U));
 
+template <class Memory>
+inline constexpr bool is_workspace = std::is_same<std::decay_t<Memory>, reduction_workspace>::value;
+template <class Memory, class = void>
+inline constexpr bool is_memory = is_workspace<Memory>;
+template <class Pool>
+inline constexpr bool is_memory<Pool, std::void_t<if_pool<Pool>>> = true;
+template <class Memory>
+using if_memory = std::enable_if_t<is_memory<Memory>>;
+
+// Calls use(workspace) with a workspace, or with one made of a block of a pool.
+template <class Memory, class Use>
+auto with_workspace(stream_ref stream, Memory& memory, std::size_t bytes, source_location where,
+                    Use const& use) {
+  if constexpr (is_workspace<Memory>) {
+    return use(memory);
+  } else {
+    workspace_block<Memory> const block{memory, stream, bytes, where};
+    return use(prepare_workspace(stream, block.data(), bytes, where));
+  }
+}
+
 }  // namespace detail
 }  // namespace ew
 

@@ -13,6 +13,7 @@
 WARPWRIGHT_BEGIN
 
 namespace ew::detail {
+
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 // The statistics of the row of each thread. The threads of a row combine partial_center(t), if
@@ -33,13 +34,14 @@ WARPWRIGHT_HOST_DEVICE auto reduce_rows_of_block(Block& block, Pass const& pass,
   }
   block.for_each_thread([&](unsigned t) {
     real center = 0;
-    if constexpr (kind::is_centered) center = pass.center(partial[t], width_of(t));
+    if constexpr (kind::is_centered) center = pass.kind.center(partial[t], width_of(t));
     statistics[t].center = value[t] = center;
     if constexpr (kind::has_total) value[t] = partial_total(t, center);
   });
   if constexpr (kind::has_total) combine_groups(block, value, block.shared(), 1, groups, add{});
   block.for_each_thread([&](unsigned t) {
-    statistics[t] = pass.statistics(statistics[t].center, value[t], width_of(t));
+    statistics[t].total = value[t];
+    statistics[t].scale = pass.kind.scale(value[t], width_of(t));
   });
   return statistics;
 }
@@ -128,19 +130,10 @@ struct streamed_rows_kernel
   }
 };
 
-}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
-
-/// Refuses statistics that do not fit the matrix, or that overlap anything.
-/// @param operands  of the outputs of the matrix's shape
-void check_row_statistics(operand const* statistics, int count, operand const* operands, int arrays,
-                          matrix_shape const& shape);
-
-inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
-
 // Checks the outputs, plans, and runs the kernel, on a stream or on the calling thread.
 template <class Where, class... A>
-void run_row_function(Where const& execute, matrix_shape const& shape, row_lengths const& lengths,
-                      A const&... a) {
+void run_row_function(Where const& execute, ragged_shape const& ragged, A const&... a) {
+  matrix_shape const& shape = ragged.shape();
   constexpr int matrices = (0 + ... + (row_output_t<A>::is_matrix ? 1 : 0));
   constexpr int statistics = static_cast<int>(sizeof...(A)) - matrices;
   static_assert(matrices > 0,
@@ -197,7 +190,7 @@ void run_row_function(Where const& execute, matrix_shape const& shape, row_lengt
   }
   check_row_length(shape);
   check_assignments(operands, counts, matrices, shape.where);
-  check_row_statistics(of_statistics, statistics, operands, arrays, shape);
+  check_row_statistics(of_statistics, statistics, operands, arrays, shape.rows, n, shape.where);
   row_function_finder<kind, expression, in_all::count> found;
   (traversal<decltype(a.expression)>::visit(a.expression, found), ...);
   if (!found.are_one()) {
@@ -209,7 +202,7 @@ void run_row_function(Where const& execute, matrix_shape const& shape, row_lengt
 
   row_plan plan =
       plan_rows(operands, pass::operands, shape.rows, shape.cols, pass::vector, pass::vectors,
-                pass::cache::bytes, pass::streamed_threads, max_row_threads, lengths);
+                pass::cache::bytes, pass::streamed_threads, max_row_threads, ragged.lengths());
   if (plan.strategy == row_strategy::none) return;
   auto const width = static_cast<typename pass::real>(shape.cols);
   pass const p{
@@ -236,7 +229,3 @@ void run_row_function(Where const& execute, matrix_shape const& shape, row_lengt
 }  // namespace ew::detail
 
 WARPWRIGHT_END
-
-#if !WARPWRIGHT_COMPILED
-#include <warpwright/kernel/detail/rows/row_evaluation_definitions.hpp>
-#endif

@@ -244,11 +244,10 @@ struct norm_base {
     return sum_of_squares_of(y);
   }
   // Not rsqrt, whose rounding differs between host and GPU.
-  WARPWRIGHT_HOST_DEVICE float scale(float total, row_width<float> const& width) const {
-    return 1.0F / sqrt_function{}(no_contract::fused(total, width.inverse, eps_as_float));
-  }
-  WARPWRIGHT_HOST_DEVICE double scale(double total, row_width<double> const& width) const {
-    return 1.0 / sqrt_function{}(no_contract::fused(total, width.inverse, eps));
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R scale(R total, row_width<R> const& width) const {
+    R const epsilon = sizeof(R) == 4 ? static_cast<R>(eps_as_float) : static_cast<R>(eps);
+    return R{1} / sqrt_function{}(no_contract::fused(total, width.inverse, epsilon));
   }
   template <class R>
   WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const {

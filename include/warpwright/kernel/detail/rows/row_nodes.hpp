@@ -46,19 +46,17 @@ struct row_function {
   /// The expression that the function is of, element by element: read and computed once for both.
   /// Stored beside the result it is the residual stream of a transformer.
   [[nodiscard]] auto input() const { return part<row_part::input>(); }
-  /// The row's mean, of layer_norm(), NaN where a value or the sum is infinite; assign it to an
-  /// out() of as many elements as there are rows.
+  // Those that follow are one a row, for an out() of as many elements as there are rows.
+  /// The row's mean, of layer_norm(), NaN where a value or the sum is infinite.
   [[nodiscard]] auto mean() const { return part<row_part::mean>(); }
-  /// 1 / sqrt(variance + eps) of layer_norm(), 1 / sqrt(mean square + eps) of rms_norm(); assign it
-  /// to an out() of as many elements as there are rows.
+  /// 1 / sqrt(variance + eps) of layer_norm(), 1 / sqrt(mean square + eps) of rms_norm().
   [[nodiscard]] auto rstd() const { return part<row_part::rstd>(); }
-  /// log(sum of exp(x)) over the row, of softmax() and log_softmax(); assign it to an out() of as
-  /// many elements as there are rows.
+  /// log(sum of exp(x)) over the row, of softmax() and log_softmax().
   [[nodiscard]] auto log_sum_exp() const { return part<row_part::log_sum_exp>(); }
-  /// What quantize() divides a row by; for an out() of as many elements as there are rows, too.
+  /// What quantize() divides a row by.
   [[nodiscard]] auto scale() const { return part<row_part::scale>(); }
-  /// The input() of each row in one column, as the logit of a target, for an out() of as many
-  /// elements as there are rows; 0 where the row has no such column, as -1, and nothing is read.
+  /// The input() of each row in one column, as the logit of a target; 0 where the row has no such
+  /// column, as -1, and nothing is read.
   /// @param index  `col(pointer, cols)` of integers: the column of each row
   template <class I>
   [[nodiscard]] detail::row_input_at<K, E, I> input_at(column_input<I> const& index) const {
@@ -188,33 +186,26 @@ struct row_function_of<row_input_at<K, E, I>> : row_function_of<row_function<K, 
 template <class E>
 inline constexpr bool has_row_function = any_of_leaves<row_function_of, leaves_of<E>>;
 
-/// The row functions among leaves.
-///   type         of the first one; void: there is none
-///   are_same     whether all are of that type
-///   first        the number of operands before it
-///   count        their number
-///   uses_input   whether there is an input() among them
+/// The row functions among leaves: the type of the first one, or void, and the operands before it.
 template <class List>
 struct row_function_summary;
-template <>
-struct row_function_summary<leaf_list<>> {
-  using type = void;
-  static constexpr bool are_same = true;
-  static constexpr int first = 0;
-  static constexpr int count = 0;
-  static constexpr bool uses_input = false;
-};
-template <class Leaf, class... Rest>
-struct row_function_summary<leaf_list<Leaf, Rest...>> {
-  using rest = row_function_summary<leaf_list<Rest...>>;
-  using own = typename row_function_of<Leaf>::type;
-  using type = std::conditional_t<std::is_void<own>::value, typename rest::type, own>;
+template <class... Leaf>
+struct row_function_summary<leaf_list<Leaf...>> {
+  using type = typename std::disjunction<row_function_of<Leaf>..., row_function_of<void>>::type;
   static constexpr bool are_same =
-      rest::are_same && (std::is_void<own>::value || std::is_void<typename rest::type>::value ||
-                         std::is_same<own, typename rest::type>::value);
-  static constexpr int first = std::is_void<own>::value ? Leaf::operands + rest::first : 0;
-  static constexpr int count = rest::count + (row_function_of<Leaf>::value ? 1 : 0);
-  static constexpr bool uses_input = row_function_of<Leaf>::is_input || rest::uses_input;
+      ((!row_function_of<Leaf>::value ||
+        std::is_same<typename row_function_of<Leaf>::type, type>::value) &&
+       ...);
+  static constexpr int count = (0 + ... + (row_function_of<Leaf>::value ? 1 : 0));
+  static constexpr bool uses_input = (row_function_of<Leaf>::is_input || ...);
+  static constexpr int find_first() {
+    int operands = 0;
+    static_cast<void>(((operands += row_function_of<Leaf>::value ? 0 : Leaf::operands,
+                        row_function_of<Leaf>::value) ||
+                       ...));
+    return operands;
+  }
+  static constexpr int first = find_first();
 };
 
 // ---- Whether two row functions are the same ----

@@ -255,31 +255,38 @@ void run_norm(Where const& run, Tensors const& all, void* workspace, R* norms, c
   } while (next != all.size());
 }
 
-template <class Norm, norm_scope Scope, class T, class Tensors, class R>
-void run_norm_on_stream(stream_ref stream, reduction_workspace const& workspace, Tensors const& all,
-                        R* norms, char const* name, source_location where) {
+template <class Norm, norm_scope Scope, class Memory, class S, class R, class Access = list_access>
+void run_norm_on_stream(stream_ref stream, Memory& memory, tensor_list<S> const& list, R* norms,
+                        char const* name, source_location where) {
   using layout = norm_layout<Scope>;
-  check_workspace(workspace.size_bytes(), layout::bytes, where, layout::size_name);
-  std::size_t const count = layout::each ? all.size() : 1;
-  if (count == 0) return;
-  memory_range const to{reinterpret_cast<std::uintptr_t>(norms), count * sizeof(R), alignof(R)};
-  check_result_ranges(&to, 1, workspace.data(), workspace.size_bytes(), where);
-  for (std::size_t k = 0; layout::each && k < count; ++k) {
-    auto const data = reinterpret_cast<std::uintptr_t>(all[k].data[0]);
-    byte_range const read{data, data + all[k].size * sizeof(bits_of<T>)};
-    if (all[k].size == 0 || !overlap(to.range(), read)) continue;
-    refuse(text{"tensor "} + (k + 1),
-           "overlaps the norms, which are written while it is read; give them other memory", where);
-  }
-  run_norm<Norm, Scope, T>(warpwright::detail::on_stream{stream, where}, all, workspace.data(),
-                           norms, name);
+  using T = std::remove_const_t<S>;
+  auto const& all = Access::tensors(list);
+  with_workspace(stream, memory, layout::bytes, where, [&](reduction_workspace const& workspace) {
+    check_workspace(workspace.size_bytes(), layout::bytes, where, layout::size_name);
+    std::size_t const count = layout::each ? all.size() : 1;
+    if (count == 0) return;
+    memory_range const to{reinterpret_cast<std::uintptr_t>(norms), count * sizeof(R), alignof(R)};
+    check_result_ranges(&to, 1, workspace.data(), workspace.size_bytes(), where);
+    for (std::size_t k = 0; layout::each && k < count; ++k) {
+      auto const data = reinterpret_cast<std::uintptr_t>(all[k].data[0]);
+      byte_range const read{data, data + all[k].size * sizeof(bits_of<T>)};
+      if (all[k].size == 0 || !overlap(to.range(), read)) continue;
+      refuse(text{"tensor "} + (k + 1),
+             "overlaps the norms, which are written while it is read; give them other memory",
+             where);
+    }
+    run_norm<Norm, Scope, T>(warpwright::detail::on_stream{stream, where}, all, workspace.data(),
+                             norms, name);
+  });
 }
 
-template <class Norm, norm_scope Scope, class T, class Tensors, class R>
-void run_norm_on_host(Tensors const& all, R* norms) {
+template <class Norm, norm_scope Scope, class S, class R, class Access = list_access>
+void run_norm_on_host(tensor_list<S> const& list, R* norms) {
+  auto const& all = Access::tensors(list);
   if (norm_layout<Scope>::each && all.size() == 0) return;
   alignas(16) unsigned char workspace[norm_layout<Scope>::bytes] = {};
-  run_norm<Norm, Scope, T>(warpwright::detail::on_calling_thread{}, all, workspace, norms, "");
+  run_norm<Norm, Scope, std::remove_const_t<S>>(warpwright::detail::on_calling_thread{}, all,
+                                                workspace, norms, "");
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

@@ -17,7 +17,12 @@ namespace ew {
 template <class T>
 struct write_only {};
 
+template <class... S>
+class tensor_list;
+
 namespace detail {
+
+struct list_access;  // to a tensor_list
 
 // How an array of a list is accessed: T is read and written, T const read, write_only<T> written.
 template <class S>
@@ -28,10 +33,8 @@ struct array_kind {
   static constexpr bool writes = true;
 };
 template <class T>
-struct array_kind<T const> {
-  using element = T;
+struct array_kind<T const> : array_kind<T> {
   using pointer = T const*;
-  static constexpr bool reads = true;
   static constexpr bool writes = false;
 };
 template <class T>
@@ -100,14 +103,11 @@ struct tensor_arrays_of<std::index_sequence<Index...>, S...> {
   WARPWRIGHT_HOST_DEVICE static void load_array(packed_vector<element_bits<A>, V>& r,
                                                 element_bits<A> const* from, bool wide) {
     if constexpr (array_kind<A>::reads) {
-      if constexpr (V == 1) {
-        r.only = *from;
-      } else if (wide) {
-        r.load_wide(from);
-      } else {
-        WARPWRIGHT_UNROLL
-        for (int j = 0; j < V; ++j) r.set(j, from[j]);
+      if constexpr (V > 1) {
+        if (wide) return r.load_wide(from);
       }
+      WARPWRIGHT_UNROLL
+      for (int j = 0; j < V; ++j) r.set(j, from[j]);
     }
   }
   template <class A, int V>
@@ -144,14 +144,9 @@ struct tensor_arrays_of<std::index_sequence<Index...>, S...> {
   WARPWRIGHT_HOST_DEVICE static void store_array(packed_vector<element_bits<A>, V> const& result,
                                                  element_bits<A>* to, bool wide) {
     if constexpr (array_kind<A>::writes) {
-      if constexpr (V == 1) {
-        *to = result.only;
-      } else if (wide) {
-        result.store_wide(to);
-      } else {
-        WARPWRIGHT_UNROLL
-        for (int j = 0; j < V; ++j) to[j] = result.get(j);
-      }
+      if (V > 1 && wide) return result.store_wide(to);
+      WARPWRIGHT_UNROLL
+      for (int j = 0; j < V; ++j) to[j] = result.get(j);
     }
   }
 };

@@ -48,8 +48,7 @@ struct pixel_partition {
 };
 
 /// Plans the pixels that move the view of `tiles` without tiles.
-/// @param vector            elements of one vector of the output, a power of two
-/// @param may_warp_stride   the elements of a thread need not be neighbours
+/// @param may_warp_stride  the elements of a thread need not be neighbours
 /// @return a partition of no threads where the view is not of pixels
 constexpr pixel_partition make_pixel_partition(tile_partition const& tiles, unsigned vector,
                                                bool may_warp_stride) {

@@ -233,7 +233,6 @@ struct tile_kernel : warpwright::detail::kernel_base<tile_threads> {
 template <class... A>
 struct tile_evaluation<fused<A...>> {
   /// Launches a kernel of tiles or pixels.
-  /// @param operands  as fused::describe() lists them
   /// @return false where no view of the kernel is moved by either
   static bool run(warpwright::detail::on_stream const& execute, fused<A...> const& f,
                   operand const* operands) {

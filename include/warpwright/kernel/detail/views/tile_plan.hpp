@@ -31,9 +31,7 @@ constexpr unsigned log2_of(unsigned power) {
 }
 
 /// Finds the strides of a view along x, y and the batches of a partition, 0 beyond them.
-/// @param staged   the axes of the staged view
-/// @param axes     those of this view, of which `count`
-/// @param rank     the length of `strides`
+/// @param staged  the axes of the staged view; `axes` are those of this one
 /// @return false where an axis of this view ends within one of those, or there are too many
 constexpr bool align_axes(tile_partition const& p, axis const* staged, axis const* axes, int count,
                           int rank, std::int64_t* strides) {
@@ -117,7 +115,6 @@ constexpr void choose_layout(tile_partition& p, unsigned vector) {
 }
 
 /// Plans the tiles that move a view of `count` axes to the output.
-/// @param vector  elements of one vector of the output, a power of two
 /// @return a partition of no tiles where the view is not a transposition, and where single accesses
 ///   are as good
 constexpr tile_partition make_tile_partition(axis const* of, int count, unsigned element_bytes,
@@ -298,8 +295,6 @@ inline void mark_aligned_views(view_candidate* views, int count, bool vectors) {
 }
 
 /// Plans the tiles or pixels of the first view that suits them, and marks all views.
-/// @param all              the operands; the first is an output
-/// @param vector           elements of a vector
 /// @param gapped           bit k: operand k is an output with gaps
 /// @param may_warp_stride  a thread's elements need not be neighbours
 tile_selection select_view(view_candidate* views, int count, operand const* all, int operands,
