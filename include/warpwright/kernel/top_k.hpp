@@ -41,21 +41,18 @@ template <class Pool, class X, class T, class I, class = detail::if_pool<Pool>,
           class = detail::if_expression<X>>
 void top_k(stream_ref stream, Pool& pool, matrix_shape const& shape, std::uint64_t k, X const& x,
            T* values, I* indices) {
-  auto const with_memory = [&](std::size_t bytes, auto const& use) {
-    detail::workspace_block<Pool> const block{pool, stream, bytes, shape.where};
-    use(block.data());
+  auto const memory = [&](std::size_t bytes) {
+    return detail::workspace_block<Pool>{pool, stream, bytes, shape.where};
   };
-  detail::find_top_k(detail::on_stream{stream, shape.where}, with_memory, shape, k,
+  detail::find_top_k(detail::on_stream{stream, shape.where}, memory, shape, k,
                      detail::as_expression(x), values, indices);
 }
 
 /// The same on the calling thread, over arrays in host memory. **Threads:** any.
 template <class X, class T, class I, class = detail::if_expression<X>>
 void top_k_host(matrix_shape const& shape, std::uint64_t k, X const& x, T* values, I* indices) {
-  auto const with_memory = [](std::size_t bytes, auto const& use) {
-    use(detail::host_workspace{bytes}.data());
-  };
-  detail::find_top_k(detail::on_calling_thread{shape.where}, with_memory, shape, k,
+  auto const memory = [](std::size_t bytes) { return detail::host_workspace{bytes}; };
+  detail::find_top_k(detail::on_calling_thread{shape.where}, memory, shape, k,
                      detail::as_expression(x), values, indices);
 }
 
