@@ -2,10 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The kernel that finds the k largest elements of each row. A key of 64 bits has an element's place
-// in the order of values, then its column: those of a row differ, and the k largest are the same
-// however they are found. A block reads a row, or a part of one, and keeps in shared memory the
-// keys that reach a bound that the k largest reach; at the end it sorts these. Where several blocks
-// share a row, a second launch takes what they found as the elements.
+// in the order of values, then its column, so that no two of a row are equal. A block reads a row,
+// or a part of one, keeps in shared memory the keys that reach a bound that the k largest reach,
+// and sorts these. Where blocks share a row, a second launch takes what they found as the elements.
 #pragma once
 
 #include <warpwright/kernel/detail/reduce/matrix_reduction.hpp>
@@ -21,32 +20,32 @@ inline constexpr int top_k_elements = 8;       // of a thread and iteration
 inline constexpr unsigned top_k_kept = 2;      // keys in shared memory for each thread of a block
 inline constexpr unsigned most_unsorted = 64;  // keys beside k, each to be compared with all
 inline constexpr unsigned top_k_sms = 132;     // of an H100, which few rows are to occupy
-
 template <class V>
 inline constexpr std::uint32_t order_of_zero = std::is_signed<V>::value ? 0x80000000U : 0U;
 
 // NaN first, then descending; -0 equals 0. The kernel's own keys are in their order already.
 template <class V>
 WARPWRIGHT_HOST_DEVICE std::uint64_t top_k_key(V value, std::uint64_t column) {
-  std::uint32_t order = 0;
   if constexpr (std::is_same<V, std::uint64_t>::value) {
     return value;
-  } else if constexpr (std::is_floating_point<V>::value) {
-    order = bit_copy<std::uint32_t>(value);
-    bool const nan = order << 1U > 0xff000000U;
-    order = nan ? ~0U : order > 0x80000000U ? ~order : order | 0x80000000U;
   } else {
-    order = static_cast<std::uint32_t>(value) ^ order_of_zero<V>;
+    std::uint32_t order = order_of_zero<V>;
+    if constexpr (std::is_floating_point<V>::value) {
+      auto const bits = bit_copy<std::uint32_t>(value);
+      order = bits << 1U > 0xff000000U ? ~0U : bits > order ? ~bits : bits | order;
+    } else {
+      order ^= static_cast<std::uint32_t>(value);
+    }
+    return std::uint64_t{order} << 32U | static_cast<std::uint32_t>(~column);  // never 0
   }
-  return std::uint64_t{order} << 32U | static_cast<std::uint32_t>(~column);  // never 0
 }
 template <class V>
 WARPWRIGHT_HOST_DEVICE V value_of_key(std::uint64_t key) {
-  auto const order = static_cast<std::uint32_t>(key >> 32U);
+  auto const order = static_cast<std::uint32_t>(key >> 32U) ^ order_of_zero<V>;
   if constexpr (std::is_floating_point<V>::value) {
-    return bit_copy<V>(order >> 31U != 0 ? order & 0x7fffffffU : ~order);
+    return bit_copy<V>(order >> 31U != 0 ? ~(order ^ order_of_zero<V>) : order);
   } else {
-    return static_cast<V>(order ^ order_of_zero<V>);
+    return static_cast<V>(order);
   }
 }
 
@@ -99,11 +98,11 @@ struct top_k_kernel : warpwright::detail::kernel_base<max_top_k> {
     };
     // Raises the bound to one that from k to `enough` of `some` reach, where that is higher.
     auto const raise = [&] {
-      std::uint64_t found_bound = 0;
+      std::uint64_t reached = 0;
       WARPWRIGHT_NO_UNROLL
-      for (std::uint64_t bit = std::uint64_t{1} << 63U; bit != 0; bit >>= 1U) {
-        std::uint64_t const least = found_bound | bit;
-        unsigned n = 0;
+      for (unsigned b = 64, n = 0; b-- != 0 && (n < k || n > enough);) {
+        std::uint64_t const least = reached | std::uint64_t{1} << b;
+        n = 0;
 #if defined(__CUDA_ARCH__)
         for (std::uint64_t const key : some[threadIdx.x]) n += __syncthreads_count(key >= least);
 #else
@@ -111,10 +110,9 @@ struct top_k_kernel : warpwright::detail::kernel_base<max_top_k> {
           for (std::uint64_t const key : some[t]) n += key >= least ? 1U : 0U;
         });
 #endif
-        if (n >= k) found_bound = least;
-        if (n >= k && n <= enough) break;
+        if (n >= k) reached = least;
       }
-      if (found_bound > bound) bound = found_bound;
+      if (reached > bound) bound = reached;
     };
     // Moves the keys that reach the bound behind those kept, as far as there is room; returns how
     // many were kept with more. Clears the next call's counter, which all read two calls before.
@@ -180,17 +178,13 @@ struct top_k_kernel : warpwright::detail::kernel_base<max_top_k> {
         std::uint64_t const key = n < held ? kept[n] : 0;  // 0 is behind all
         unsigned place = n < held ? 0 : n - held;
         for (unsigned other = 0; other < held; ++other) place += kept[other] > key ? 1U : 0U;
-        if (place < k) store(std::uint64_t{block.index()} * k + place, key);
+        std::uint64_t const i = std::uint64_t{block.index()} * k + place;
+        if (place < k && found != nullptr) found[i] = key;
+        if (place >= k || found != nullptr) continue;
+        values[i] = element_traits<T>::encode(prepare_encode<T>(value_of_key<V>(key)));
+        if (indices != nullptr) indices[i] = static_cast<I>(~static_cast<std::uint32_t>(key));
       }
     });
-  }
-  WARPWRIGHT_HOST_DEVICE void store(std::uint64_t i, std::uint64_t key) const {
-    if (found != nullptr) {
-      found[i] = key;
-    } else {
-      values[i] = element_traits<T>::encode(prepare_encode<T>(value_of_key<V>(key)));
-      if (indices != nullptr) indices[i] = static_cast<I>(~static_cast<std::uint32_t>(key));
-    }
   }
 };
 
