@@ -46,19 +46,16 @@ struct indexed_array {
   std::uint64_t cols;  ///< 1 for elements
 
   [[nodiscard]] std::uint64_t count() const { return limit * cols; }
-  /// @param r  what the index loaded for V elements, of which i is the j-th
-  /// @return where in the array element i is
+  /// Where in the array element i is, the j-th of V for which the index loaded r.
   template <int V, class K, class Registers, class Element>
   WARPWRIGHT_HOST_DEVICE std::uint64_t find(K const& index, Registers const& r, int j,
                                             Element const& i) const {
     auto const k = index.template value<void, V>(r, j, i);
     auto const line = static_cast<std::uint64_t>(k);
     if (Checked && line >= limit) refuse_index(static_cast<long long>(k), limit, i);
-    if constexpr (Rows) {
-      return line * cols + column_of(i, index.cols);
-    } else {
-      return line;
-    }
+    std::uint64_t column = 0;
+    if constexpr (Rows) column = column_of(i, index.cols);
+    return line * (Rows ? cols : 1) + column;
   }
   template <class T, int V>
   [[nodiscard]] array_operand describe(bits_of<T> const* data, std::uint64_t n) const {
@@ -112,15 +109,15 @@ WARPWRIGHT_HOST_DEVICE void add_atomically(bits_of<T>* to, packed_vector<bits_of
     WARPWRIGHT_ADD("noftz.v4.f16x2");
   } else if constexpr (vector && bfloat16) {
     WARPWRIGHT_ADD("noftz.v4.bf16x2");
-  } else if constexpr (V % 2 == 0 && (half || bfloat16)) {
-    WARPWRIGHT_UNROLL
-    for (int j = 0; j < V; j += 2) {
-      atomicAdd(reinterpret_cast<pair*>(to + j), bit_copy<pair>(x.words[j / 2]));
-    }
   } else {
+    constexpr int step = V % 2 == 0 && (half || bfloat16) ? 2 : 1;
     WARPWRIGHT_UNROLL
-    for (int j = 0; j < V; ++j) {
-      atomicAdd(reinterpret_cast<number*>(to + j), bit_copy<number>(x.get(j)));
+    for (int j = 0; j < V; j += step) {
+      if constexpr (step == 2) {
+        atomicAdd(reinterpret_cast<pair*>(to + j), bit_copy<pair>(x.words[j / 2]));
+      } else {
+        atomicAdd(reinterpret_cast<number*>(to + j), bit_copy<number>(x.get(j)));
+      }
     }
   }
 #undef WARPWRIGHT_ADD
@@ -144,6 +141,8 @@ struct beside_index {
     return value;
   }
 };
+template <class E, class K>
+using beside_index_t = call<unconverted, beside_index, E, K>;
 
 template <class T, class Array>
 struct indexed_destination {
@@ -162,11 +161,10 @@ struct indexed_destination {
 /// What gather() and row_at() return.
 template <class T, class Array, class K>
 struct indexed_input : detail::array_leaf<T> {
-  using bits = detail::bits_of<T>;
   static constexpr int operands = 1 + K::operands;
   static constexpr int widest_bytes =
       detail::largest(detail::vector_element_bytes<T>, K::widest_bytes);
-  static constexpr int loaded_bytes = static_cast<int>(sizeof(bits)) + K::loaded_bytes;
+  static constexpr int loaded_bytes = input<T>::loaded_bytes + K::loaded_bytes;
   using detail::array_leaf<T>::data;
   using detail::array_leaf<T>::operator=;
 
@@ -174,19 +172,20 @@ struct indexed_input : detail::array_leaf<T> {
   K index;
 
   template <int V, int First, class Element>
-  WARPWRIGHT_HOST_DEVICE void load(detail::packed_vector<bits, V>& r, Element const& i,
-                                   std::uint64_t wide) const {
+  WARPWRIGHT_HOST_DEVICE void load(detail::packed_vector<detail::bits_of<T>, V>& r,
+                                   Element const& i, std::uint64_t wide) const {
     typename K::template registers<V> k WARPWRIGHT_ZERO_ON_HOST;
     index.template load<V, First + 1>(k, i, wide);
+    auto const at = [&](int j, auto const& e) {
+      return data + array.template find<V>(index, k, j, e);
+    };
     if constexpr (V == 1) {
-      r.load_one(data + array.template find<V>(index, k, 0, i));
+      r.load_one(at(0, i));
     } else if (Array::rows && detail::is_wide_operand<First>(wide)) {
-      r.load_wide(data + array.template find<V>(index, k, 0, i));
+      r.load_wide(at(0, i));
     } else {
       WARPWRIGHT_UNROLL
-      for (int j = 0; j < V; ++j) {
-        r.set(j, data[array.template find<V>(index, k, j, i + static_cast<unsigned>(j))]);
-      }
+      for (int j = 0; j < V; ++j) r.set(j, *at(j, i + static_cast<unsigned>(j)));
     }
   }
   template <int V, class Operand>
@@ -227,7 +226,7 @@ template <class T, class Array, bool Add, class E, class K>
 struct indexed_assignment {
   detail::indexed_destination<T, Array> data;
   std::uint64_t size;
-  call<detail::unconverted, detail::beside_index, E, K> expression;
+  detail::beside_index_t<E, K> expression;
 };
 
 namespace detail {
@@ -251,8 +250,7 @@ struct same_expression<indexed_input<T, Array, K>> {
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 template <class T, class Array, bool Add, class E, class K,
-          class Base =
-              fused_part<T, call<unconverted, beside_index, E, K>, indexed_destination<T, Array>>>
+          class Base = fused_part<T, beside_index_t<E, K>, indexed_destination<T, Array>>>
 struct indexed_part : Base {
   template <int V>
   struct results {
