@@ -112,7 +112,7 @@ template <class T, class K>
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 /// Evaluates `out_at(…) += x` of rows in the order of the rows, without atomic operations: the same
-/// bits in every run, of numbers of any type.
+/// bits in every run, of numbers of any type. Else as run().
 /// **Cost:** up to 256 blocks, each of which reads all indices and adds, one after the other, the
 /// rows that go to its share of the table: few rows of it, or mostly equal indices, keep few busy.
 template <class T, class Array, class E, class K>

@@ -96,26 +96,27 @@ struct top_k_kernel : warpwright::detail::kernel_base<max_top_k> {
         if (v < count) expression.template load<L, 1>(next[t][u], row + v * L, all_wide_bits);
       }
     };
-    // Raises the bound to one that from k to `enough` of `some` reach, where that is higher.
-    auto const raise = [&] {
+    // Raises the bound to one that from k to `enough` of the first `keys` of `some` reach.
+    auto const raise = [&](unsigned keys) {
       std::uint64_t reached = 0;
       WARPWRIGHT_NO_UNROLL
       for (unsigned b = 64, n = 0; b-- != 0 && (n < k || n > enough);) {
         std::uint64_t const least = reached | std::uint64_t{1} << b;
         n = 0;
+        WARPWRIGHT_UNROLL
+        for (unsigned u = 0; u < top_k_kept && u < keys; ++u) {
 #if defined(__CUDA_ARCH__)
-        for (std::uint64_t const key : some[threadIdx.x]) n += __syncthreads_count(key >= least);
+          n += __syncthreads_count(some[threadIdx.x][u] >= least);
 #else
-        block.for_each_thread([&](unsigned t) {
-          for (std::uint64_t const key : some[t]) n += key >= least ? 1U : 0U;
-        });
+          block.for_each_thread([&](unsigned t) { n += some[t][u] >= least ? 1U : 0U; });
 #endif
+        }
         if (n >= k) reached = least;
       }
       if (reached > bound) bound = reached;
     };
     // Moves the keys that reach the bound behind those kept, as far as there is room; returns how
-    // many were kept with more. Clears the next call's counter, which all read two calls before.
+    // many there are with more room. Clears the next counter, which all read two calls before.
     auto const keep = [&](auto& keys) {
       unsigned* const added = block.shared() + calls++ % 3;
       block.for_each_thread([&](unsigned t) {
@@ -145,7 +146,7 @@ struct top_k_kernel : warpwright::detail::kernel_base<max_top_k> {
     WARPWRIGHT_NO_UNROLL
     for (unsigned begin = 0; begin < count; begin += step) {
       block.for_each_thread([&](unsigned t) {
-        some[t][0] = some[t][1] = 0;
+        some[t][0] = 0;
         WARPWRIGHT_UNROLL
         for (unsigned u = 0; u < read; ++u) {
           unsigned const v = begin + first + t + u / L * threads, j = u % L;
@@ -158,7 +159,7 @@ struct top_k_kernel : warpwright::detail::kernel_base<max_top_k> {
         }
         load(t, begin + step);
       });
-      if (begin == 0 || ascending) raise();  // k threads have such a key each
+      if (begin == 0 || ascending) raise(1);  // k threads have such a key each
       for (unsigned all = keep(own);
            all > room || (all > enough + most_unsorted && count - begin <= step); all = keep(own)) {
         ascending = ascending || all > 2 * room;
@@ -167,7 +168,7 @@ struct top_k_kernel : warpwright::detail::kernel_base<max_top_k> {
           for (unsigned u = 0, i = t; u < top_k_kept; ++u, i += size)
             some[t][u] = i < held ? kept[i] : 0;
         });
-        raise();
+        raise(top_k_kept);
         held = 0;
         keep(some);
       }
