@@ -42,20 +42,17 @@ WARPWRIGHT_HOST_DEVICE inline void refuse_index(long long index, unsigned long l
 template <bool Rows, bool Checked>
 struct indexed_array {
   static constexpr bool rows = Rows;
-  std::uint64_t limit;
-  std::uint64_t cols;  ///< 1 for elements
-
+  std::uint64_t limit, cols;  ///< cols: 1 for elements
   [[nodiscard]] std::uint64_t count() const { return limit * cols; }
   /// Where in the array element i is, the j-th of V for which the index loaded r.
   template <int V, class K, class Registers, class Element>
   WARPWRIGHT_HOST_DEVICE std::uint64_t find(K const& index, Registers const& r, int j,
                                             Element const& i) const {
     auto const k = index.template value<void, V>(r, j, i);
-    auto const line = static_cast<std::uint64_t>(k);
+    auto line = static_cast<std::uint64_t>(k);
     if (Checked && line >= limit) refuse_index(static_cast<long long>(k), limit, i);
-    std::uint64_t column = 0;
-    if constexpr (Rows) column = column_of(i, index.cols);
-    return line * (Rows ? cols : 1) + column;
+    if constexpr (Rows) line = line * cols + column_of(i, index.cols);
+    return line;
   }
   template <class T, int V>
   [[nodiscard]] array_operand describe(bits_of<T> const* data, std::uint64_t n) const {
@@ -240,8 +237,8 @@ struct is_of_row<indexed_input<T, Array, K>>
 
 template <class T, class Array, class K>
 struct same_expression<indexed_input<T, Array, K>> {
-  template <class Node>
-  static bool test(Node const& a, Node const& b) {
+  using node = indexed_input<T, Array, K>;
+  static bool test(node const& a, node const& b) {
     return a.data == b.data && a.array.limit == b.array.limit &&
            same_expression<K>::test(a.index, b.index);
   }
@@ -278,9 +275,8 @@ struct indexed_part : Base {
     };
     if (Array::rows && is_wide_operand<First>(wide)) return put(0, i, result.of);
     WARPWRIGHT_UNROLL
-    for (int j = 0; j < V; ++j) {
+    for (int j = 0; j < V; ++j)
       put(j, i + static_cast<unsigned>(j), packed_vector<bits_of<T>, 1>{result.of.get(j)});
-    }
   }
 };
 template <class T, class Array, bool Add, class E, class K>
@@ -296,14 +292,20 @@ struct in_order_kernel : warpwright::detail::kernel_base<256> {
   using all = fused<A>;
   all f;
   K index;
-  std::uint64_t rows;
-  std::uint64_t wide;
+  std::uint64_t rows, wide;
 
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
     auto const mine = [&](std::uint64_t r) {
       return r < rows &&
              (static_cast<unsigned>(index.data[r]) & (block.count() - 1)) == block.index();
+    };
+    auto const store = [&](std::uint64_t r, unsigned t, unsigned threads) {
+      constexpr unsigned vector = all::vector;
+      std::uint64_t const cols = index.cols.divisor(), end = (r + 1) * cols;
+      unsigned const step = cols % vector == 0 ? vector : 1;
+      for (std::uint64_t i = r * cols + t * step; i < end; i += std::uint64_t{threads} * step)
+        step == vector ? f.template vector_with<all::vector>(i, wide, [](auto&&...) {}) : f.one(i);
     };
     block.for_each_thread([&](unsigned t) {
 #if defined(__CUDA_ARCH__)
@@ -318,22 +320,13 @@ struct in_order_kernel : warpwright::detail::kernel_base<256> {
         WARPWRIGHT_NO_UNROLL
         for (unsigned k = 0; k < words; ++k)
           for (unsigned word = __shfl_sync(~0U, held, k); word != 0; word &= word - 1)
-            store_row(first + k * 32 + __ffs(static_cast<int>(word)) - 1, t, max_threads);
+            store(first + k * 32 + __ffs(static_cast<int>(word)) - 1, t, max_threads);
       }
 #else
       for (std::uint64_t r = 0; t == 0 && r < rows; ++r)
-        if (mine(r)) store_row(r, 0, 1);
+        if (mine(r)) store(r, 0, 1);
 #endif
     });
-  }
-  WARPWRIGHT_HOST_DEVICE void store_row(std::uint64_t r, unsigned t, unsigned threads) const {
-    constexpr int vector = all::vector;
-    std::uint64_t const cols = index.cols.divisor();
-    unsigned const step = cols % vector == 0 ? unsigned{vector} : 1;
-    for (std::uint64_t c = std::uint64_t{t} * step; c < cols; c += std::uint64_t{threads} * step) {
-      std::uint64_t const i = r * cols + c;
-      step == vector ? f.template vector_with<vector>(i, wide, [](auto&&...) {}) : f.one(i);
-    }
   }
 };
 

@@ -15,11 +15,9 @@ WARPWRIGHT_BEGIN
 
 namespace ew::detail {
 
-inline constexpr unsigned max_top_k = 1024;    // and threads a block: 64 registers each
-inline constexpr int top_k_elements = 8;       // of a thread and iteration
-inline constexpr unsigned top_k_kept = 2;      // keys in shared memory for each thread of a block
-inline constexpr unsigned most_unsorted = 64;  // keys beside k, each to be compared with all
-inline constexpr unsigned top_k_sms = 132;     // of an H100, which few rows are to occupy
+inline constexpr unsigned max_top_k = 1024;  // and threads a block: 64 registers each
+inline constexpr unsigned top_k_kept = 2;    // keys in shared memory for each thread of a block
+inline constexpr unsigned top_k_sms = 132;   // of an H100, which few rows are to occupy
 template <class V>
 inline constexpr std::uint32_t order_of_zero = std::is_signed<V>::value ? 0x80000000U : 0U;
 
@@ -54,7 +52,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 // V: the type of the elements' values, of which X are, or keys.
 template <class X, class V, class T, class I>
 struct top_k_kernel : warpwright::detail::kernel_base<max_top_k> {
-  static constexpr int read = X::loaded_bytes < 8 ? top_k_elements : top_k_elements / 2;
+  static constexpr int read = X::loaded_bytes < 8 ? 8 : 4;  // elements of a thread and iteration
   using pass = reduction_pass<false, reduction_assignment<V, counting<is_true>, X>>;
   static constexpr int vector = pass::vector < read ? pass::vector : read;
   static constexpr std::size_t host_dynamic_bytes = sizeof(std::uint64_t) * top_k_kept * max_top_k;
@@ -73,13 +71,12 @@ struct top_k_kernel : warpwright::detail::kernel_base<max_top_k> {
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
     wide ? find<vector>(block) : find<1>(block);
   }
-  // Reads the block's part of a row, vectors of L elements.
   template <int L, class Block>
   WARPWRIGHT_HOST_DEVICE void find(Block& block) const {
     constexpr unsigned vectors = read / L;
     unsigned const size = block.threads(), room = top_k_kept * size, threads = blocks * size;
     unsigned const first = block.index() % blocks * size, step = vectors * threads;
-    // Keys that may reach a bound: few, but enough to spare the search its last steps.
+    // Keys that may reach a bound; 64 more are sorted, each by comparing it with all.
     unsigned const enough = k + k / 8 + 4, count = static_cast<unsigned>(cols / L);
     std::uint64_t const row = block.index() / blocks * cols;
     auto* const kept = reinterpret_cast<std::uint64_t*>(block.dynamic_shared());
@@ -160,8 +157,8 @@ struct top_k_kernel : warpwright::detail::kernel_base<max_top_k> {
         load(t, begin + step);
       });
       if (begin == 0 || ascending) raise(1);  // k threads have such a key each
-      for (unsigned all = keep(own);
-           all > room || (all > enough + most_unsorted && count - begin <= step); all = keep(own)) {
+      for (unsigned all = keep(own); all > room || (all > enough + 64 && count - begin <= step);
+           all = keep(own)) {
         ascending = ascending || all > 2 * room;
         block.for_each_thread([&](unsigned t) {
           WARPWRIGHT_UNROLL
@@ -226,8 +223,8 @@ void find_top_k(Where const& execute, Memory const& memory, matrix_shape const& 
   };
   auto const few = static_cast<unsigned>(k);
   std::uint64_t const most = std::max<std::uint64_t>(top_k_sms / shape.rows, 1);
-  auto const blocks = static_cast<unsigned>(
-      std::min(most, divide_up(shape.cols, std::uint64_t{max_top_k} * top_k_elements)));
+  auto const blocks =
+      static_cast<unsigned>(std::min(most, divide_up(shape.cols, std::uint64_t{8} * max_top_k)));
   bool const wide = column_reduction<pass>::is_wide(operands, shape.cols);
   top_k_kernel<X, V, T, I> kernel{{}, x, shape.cols, wide, few, blocks, nullptr, bits, indices};
   if (blocks == 1) return launch(kernel);
