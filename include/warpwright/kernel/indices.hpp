@@ -3,7 +3,6 @@
 //
 // Operands and outputs by index: an expression of integers, each of which leads to an element of an
 // array, or `col(pointer, cols)`, each of which leads to a row of `cols` elements.
-//
 //   // An embedding of tokens, its gradient, and keys that are appended at a position in memory.
 //   ew::run(s, ew::out(y, n) = ew::row_at(ew::in(table, v * cols), ew::col(tokens, cols)));
 //   ew::run(s, ew::out_at(dtable, v * cols, n, ew::col(tokens, cols)) += ew::in(dy, n));
@@ -35,13 +34,12 @@ template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
       {table.data}, array, detail::as_expression(index)};
 }
 
-/// Rows of a table by index, an embedding: element (r, c) is `table[index[r] * cols + c]`. One row
-/// is a part of an array at a position in memory.
+/// Rows of a table by index, an embedding: element (r, c) is `table[index[r] * cols + c]`.
 /// @param table  `in(pointer, table_rows * cols)`, as that of gather()
 /// @param index  `col(pointer, cols)`: an integer for each row of the output
 /// @throws std::invalid_argument  for a table of no whole number of rows
 /// **Cost:** loads of 16 bytes where the table and its rows are multiples of them, else of an
-/// element; before each one of an index, mostly from a cache.
+/// element, each behind one of an index.
 template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
 [[nodiscard]] auto row_at(input<T> const& table, column_input<K> const& index,
                           source_location where = source_location::current()) {
@@ -51,8 +49,7 @@ template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
 
 /// 1 in the column of each row that the index names, else 0: the gradient of a cross-entropy is
 /// `softmax(x) - one_hot(col(targets, cols))`. An index that is no column, as the -1 of a target to
-/// ignore, gives a row of zeros.
-/// @param index  `col(pointer, cols)` of integers; the values are float
+/// ignore, gives a row of zeros. The values are float.
 template <class T>
 [[nodiscard]] one_hot_value<T> one_hot(column_input<T> const& index) {
   static_assert(std::is_integral<T>::value,
@@ -60,16 +57,17 @@ template <class T>
   return {index};
 }
 
-/// What out_at() returns: assign an expression to it, or add one.
-template <class T, class Array, class K>
+/// What out_at() and, with Add, scatter_add() return: assign an expression to it, or add one.
+template <class T, class Array, class K, bool Add = false>
 struct indexed_output {
   detail::indexed_destination<T, Array> to;
   K const index;  // const: one output is not assigned to another
 
   /// Writes every element of the expression.
-  template <class X>
+  template <bool Adds = Add, class X>
   [[nodiscard]] auto operator=(X const& x) const {
-    return update<false>(x);
+    return indexed_assignment<T, Array, Adds, detail::expression_t<X>, K>{
+        to, to.n, detail::make_call<detail::unconverted>(detail::beside_index{}, x, index)};
   }
   /// Adds every element of the expression, by atomic operations: with row_at()'s index its
   /// gradient. Where several go to one element, their order and so the rounding differ from run to
@@ -80,12 +78,7 @@ struct indexed_output {
   /// 16-bit one a loop of compare-and-swap. Those to one element take turns.
   template <class X>
   [[nodiscard]] auto operator+=(X const& x) const {
-    return update<true>(x);
-  }
-  template <bool Add, class X>
-  auto update(X const& x) const {
-    return indexed_assignment<T, Array, Add, detail::expression_t<X>, K>{
-        to, to.n, detail::make_call<detail::unconverted>(detail::beside_index{}, x, index)};
+    return this->template operator=<true>(x);
   }
 };
 
@@ -108,23 +101,12 @@ template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
       {reinterpret_cast<detail::bits_of<T>*>(data), array, n}, detail::as_expression(index)};
 }
 
-/// What scatter_add() returns.
-template <class Output>
-struct scatter_output {
-  Output const at;
-  /// As out_at() += x.
-  template <class X>
-  [[nodiscard]] auto operator=(X const& x) const {
-    return at += x;
-  }
-};
-/// Elements or rows to add to: `scatter_add(…) = x` is `out_at(…) += x`, by atomic operations, or
-/// in the order of the rows by run_in_order().
+/// Elements or rows to add to: `scatter_add(…) = x` is `out_at(…) += x`.
 template <class T, class K>
 [[nodiscard]] auto scatter_add(T* data, std::size_t count, std::size_t n, K const& index,
                                source_location where = source_location::current()) {
   auto const at = out_at(data, count, n, index, where);
-  return scatter_output<std::decay_t<decltype(at)>>{at};
+  return indexed_output<T, decltype(at.to.array), detail::expression_t<K>, true>{at.to, at.index};
 }
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
@@ -141,17 +123,18 @@ void run_in_order(stream_ref stream,
   auto const sum = indexed_input<T, Array, column_input<K>>{{a.data.data}, a.data.array, index} +
                    detail::at<0>(a.expression.arguments);
   auto stored = indexed_output<T, Array, column_input<K>>{a.data, index} = sum;
-  using given = detail::fused<std::decay_t<decltype(a)>>;
   using kernel = detail::in_order_kernel<decltype(stored), column_input<K>>;
-  detail::operand all[kernel::all::operands];
-  given::list(static_cast<detail::operand*>(all), a);
-  detail::check_operands(all, given::operands, where);
+  using all = typename kernel::all;
+  detail::operand operands[all::operands];
+  using given = detail::fused<std::decay_t<decltype(a)>>;
+  given::list(static_cast<detail::operand*>(operands), a);
+  detail::check_operands(operands, given::operands, where);
   if (a.size == 0) return;
-  kernel::all::list(static_cast<detail::operand*>(all), stored);
-  auto const wide = detail::wide_operands(all, kernel::all::operands, 0, kernel::all::vector);
+  all::list(static_cast<detail::operand*>(operands), stored);
+  auto const wide = detail::wide_operands(operands, all::operands, 0, all::vector);
   unsigned blocks = 1;
   while (blocks < a.data.array.limit && blocks < 256) blocks *= 2;
-  kernel const k{{}, typename kernel::all{stored}, index, a.size / a.data.array.cols, wide};
+  kernel const k{{}, all{stored}, index, a.size / a.data.array.cols, wide};
   warpwright::detail::on_stream{stream, where}(blocks, 256, k, "warpwright::ew::run_in_order");
 }
 

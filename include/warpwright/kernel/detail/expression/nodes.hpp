@@ -71,24 +71,19 @@ WARPWRIGHT_HOST_DEVICE typename element_traits<T>::value decoded(
 
 template <class T, int V>
 array_operand describe_array(access_pattern kind, bits_of<T> const* data, std::uint64_t count) {
-  array_operand o;
-  o.kind = kind;
-  o.element_bytes = static_cast<unsigned>(sizeof(bits_of<T>));
-  o.aligned_bytes = static_cast<unsigned>(packed_vector<bits_of<T>, V>::aligned_bytes);
-  o.natural_bytes = static_cast<unsigned>(alignof(bits_of<T>));
-  o.address = reinterpret_cast<std::uintptr_t>(data);
-  o.count = count;
-  return o;
+  using bits = bits_of<T>;
+  return {kind,
+          sizeof(bits),
+          packed_vector<bits, V>::aligned_bytes,
+          alignof(bits),
+          reinterpret_cast<std::uintptr_t>(data),
+          count};
 }
 
-// Bytes of an element, used to choose the vector length: 16, one element a vector, for a
-// size that does not divide 16.
+// Bytes of an element, used to choose the vector length; a vector is one of a size that does not
+// divide 16.
 template <class T>
-inline constexpr int vector_element_bytes = sizeof(bits_of<T>) == 1 || sizeof(bits_of<T>) == 2 ||
-                                                    sizeof(bits_of<T>) == 4 ||
-                                                    sizeof(bits_of<T>) == 8
-                                                ? static_cast<int>(sizeof(bits_of<T>))
-                                                : 16;
+inline constexpr int vector_element_bytes = 16 % sizeof(bits_of<T>) == 0 ? sizeof(bits_of<T>) : 16;
 
 struct no_registers {};
 
@@ -142,7 +137,7 @@ struct input : detail::array_leaf<T> {
       r.load_one(data + i);
     } else if constexpr (std::is_same<Element, detail::read_once_index>::value) {
       r.load_wide_once(data + i.index);
-    } else if ((wide >> static_cast<unsigned>(First) & 1U) != 0) {
+    } else if (detail::is_wide_operand<First>(wide)) {
       r.load_wide(data + i);
     } else {
       WARPWRIGHT_UNROLL
@@ -171,7 +166,7 @@ struct row_input : detail::array_leaf<T> {
     std::uint64_t column = detail::column_of(i, cols);
     if constexpr (V == 1) {
       r.load_one(data + column);
-    } else if ((wide >> static_cast<unsigned>(First) & 1U) != 0) {
+    } else if (detail::is_wide_operand<First>(wide)) {
       r.load_wide(data + column);
     } else {
       using bits = detail::bits_of<T>;
@@ -213,7 +208,7 @@ struct column_input : detail::array_leaf<T> {
     std::uint64_t line = detail::row_of(i, cols);
     if constexpr (V == 1) {
       r.load_one(data + line);
-    } else if ((wide >> static_cast<unsigned>(First) & 1U) != 0) {
+    } else if (detail::is_wide_operand<First>(wide)) {
       detail::bits_of<T> const same = data[line];
       WARPWRIGHT_UNROLL
       for (int j = 0; j < V; ++j) r.set(j, same);
@@ -222,10 +217,7 @@ struct column_input : detail::array_leaf<T> {
       WARPWRIGHT_UNROLL
       for (int j = 0; j < V; ++j) {
         r.set(j, data[line]);
-        if (++column == cols.divisor()) {
-          column = 0;
-          ++line;
-        }
+        if (++column == cols.divisor()) column = 0, ++line;
       }
     }
   }
@@ -448,13 +440,11 @@ constexpr bool is_map_of() {
 // Whether such a call has a value; true where the host cannot determine it.
 template <class F, class... X>
 constexpr bool has_value() {
-  if constexpr (is_extended_lambda<F> || (is_of_unknown<X> || ...)) {
+  if constexpr (is_extended_lambda<F> || (is_of_unknown<X> || ...) || !is_map_of<F, X...>()) {
     return true;
-  } else if constexpr (is_callable<F, value_t<X>...>) {
+  } else {
     using result = decltype(std::declval<F const&>()(std::declval<value_t<X>>()...));
     return !std::is_void<result>::value;
-  } else {
-    return true;
   }
 }
 

@@ -42,23 +42,17 @@ WARPWRIGHT_HOST_DEVICE inline void refuse_index(long long index, unsigned long l
 template <bool Rows, bool Checked>
 struct indexed_array {
   static constexpr bool rows = Rows;
-  std::uint64_t limit;
-  std::uint64_t cols;  ///< 1 for elements
-
+  std::uint64_t limit, cols;  ///< cols: 1 for elements
   [[nodiscard]] std::uint64_t count() const { return limit * cols; }
-  /// @param r  what the index loaded for V elements, of which i is the j-th
-  /// @return where in the array element i is
+  /// Where in the array element i is, the j-th of V for which the index loaded r.
   template <int V, class K, class Registers, class Element>
   WARPWRIGHT_HOST_DEVICE std::uint64_t find(K const& index, Registers const& r, int j,
                                             Element const& i) const {
     auto const k = index.template value<void, V>(r, j, i);
-    auto const line = static_cast<std::uint64_t>(k);
+    auto line = static_cast<std::uint64_t>(k);
     if (Checked && line >= limit) refuse_index(static_cast<long long>(k), limit, i);
-    if constexpr (Rows) {
-      return line * cols + column_of(i, index.cols);
-    } else {
-      return line;
-    }
+    if constexpr (Rows) line = line * cols + column_of(i, index.cols);
+    return line;
   }
   template <class T, int V>
   [[nodiscard]] array_operand describe(bits_of<T> const* data, std::uint64_t n) const {
@@ -112,15 +106,15 @@ WARPWRIGHT_HOST_DEVICE void add_atomically(bits_of<T>* to, packed_vector<bits_of
     WARPWRIGHT_ADD("noftz.v4.f16x2");
   } else if constexpr (vector && bfloat16) {
     WARPWRIGHT_ADD("noftz.v4.bf16x2");
-  } else if constexpr (V % 2 == 0 && (half || bfloat16)) {
-    WARPWRIGHT_UNROLL
-    for (int j = 0; j < V; j += 2) {
-      atomicAdd(reinterpret_cast<pair*>(to + j), bit_copy<pair>(x.words[j / 2]));
-    }
   } else {
+    constexpr int step = V % 2 == 0 && (half || bfloat16) ? 2 : 1;
     WARPWRIGHT_UNROLL
-    for (int j = 0; j < V; ++j) {
-      atomicAdd(reinterpret_cast<number*>(to + j), bit_copy<number>(x.get(j)));
+    for (int j = 0; j < V; j += step) {
+      if constexpr (step == 2) {
+        atomicAdd(reinterpret_cast<pair*>(to + j), bit_copy<pair>(x.words[j / 2]));
+      } else {
+        atomicAdd(reinterpret_cast<number*>(to + j), bit_copy<number>(x.get(j)));
+      }
     }
   }
 #undef WARPWRIGHT_ADD
@@ -144,6 +138,8 @@ struct beside_index {
     return value;
   }
 };
+template <class E, class K>
+using beside_index_t = call<unconverted, beside_index, E, K>;
 
 template <class T, class Array>
 struct indexed_destination {
@@ -162,11 +158,10 @@ struct indexed_destination {
 /// What gather() and row_at() return.
 template <class T, class Array, class K>
 struct indexed_input : detail::array_leaf<T> {
-  using bits = detail::bits_of<T>;
   static constexpr int operands = 1 + K::operands;
   static constexpr int widest_bytes =
       detail::largest(detail::vector_element_bytes<T>, K::widest_bytes);
-  static constexpr int loaded_bytes = static_cast<int>(sizeof(bits)) + K::loaded_bytes;
+  static constexpr int loaded_bytes = input<T>::loaded_bytes + K::loaded_bytes;
   using detail::array_leaf<T>::data;
   using detail::array_leaf<T>::operator=;
 
@@ -174,19 +169,20 @@ struct indexed_input : detail::array_leaf<T> {
   K index;
 
   template <int V, int First, class Element>
-  WARPWRIGHT_HOST_DEVICE void load(detail::packed_vector<bits, V>& r, Element const& i,
-                                   std::uint64_t wide) const {
+  WARPWRIGHT_HOST_DEVICE void load(detail::packed_vector<detail::bits_of<T>, V>& r,
+                                   Element const& i, std::uint64_t wide) const {
     typename K::template registers<V> k WARPWRIGHT_ZERO_ON_HOST;
     index.template load<V, First + 1>(k, i, wide);
+    auto const at = [&](int j, auto const& e) {
+      return data + array.template find<V>(index, k, j, e);
+    };
     if constexpr (V == 1) {
-      r.load_one(data + array.template find<V>(index, k, 0, i));
+      r.load_one(at(0, i));
     } else if (Array::rows && detail::is_wide_operand<First>(wide)) {
-      r.load_wide(data + array.template find<V>(index, k, 0, i));
+      r.load_wide(at(0, i));
     } else {
       WARPWRIGHT_UNROLL
-      for (int j = 0; j < V; ++j) {
-        r.set(j, data[array.template find<V>(index, k, j, i + static_cast<unsigned>(j))]);
-      }
+      for (int j = 0; j < V; ++j) r.set(j, *at(j, i + static_cast<unsigned>(j)));
     }
   }
   template <int V, class Operand>
@@ -227,7 +223,7 @@ template <class T, class Array, bool Add, class E, class K>
 struct indexed_assignment {
   detail::indexed_destination<T, Array> data;
   std::uint64_t size;
-  call<detail::unconverted, detail::beside_index, E, K> expression;
+  detail::beside_index_t<E, K> expression;
 };
 
 namespace detail {
@@ -241,8 +237,8 @@ struct is_of_row<indexed_input<T, Array, K>>
 
 template <class T, class Array, class K>
 struct same_expression<indexed_input<T, Array, K>> {
-  template <class Node>
-  static bool test(Node const& a, Node const& b) {
+  using node = indexed_input<T, Array, K>;
+  static bool test(node const& a, node const& b) {
     return a.data == b.data && a.array.limit == b.array.limit &&
            same_expression<K>::test(a.index, b.index);
   }
@@ -251,8 +247,7 @@ struct same_expression<indexed_input<T, Array, K>> {
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 template <class T, class Array, bool Add, class E, class K,
-          class Base =
-              fused_part<T, call<unconverted, beside_index, E, K>, indexed_destination<T, Array>>>
+          class Base = fused_part<T, beside_index_t<E, K>, indexed_destination<T, Array>>>
 struct indexed_part : Base {
   template <int V>
   struct results {
@@ -280,9 +275,8 @@ struct indexed_part : Base {
     };
     if (Array::rows && is_wide_operand<First>(wide)) return put(0, i, result.of);
     WARPWRIGHT_UNROLL
-    for (int j = 0; j < V; ++j) {
+    for (int j = 0; j < V; ++j)
       put(j, i + static_cast<unsigned>(j), packed_vector<bits_of<T>, 1>{result.of.get(j)});
-    }
   }
 };
 template <class T, class Array, bool Add, class E, class K>
@@ -298,14 +292,20 @@ struct in_order_kernel : warpwright::detail::kernel_base<256> {
   using all = fused<A>;
   all f;
   K index;
-  std::uint64_t rows;
-  std::uint64_t wide;
+  std::uint64_t rows, wide;
 
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
     auto const mine = [&](std::uint64_t r) {
       return r < rows &&
              (static_cast<unsigned>(index.data[r]) & (block.count() - 1)) == block.index();
+    };
+    auto const store = [&](std::uint64_t r, unsigned t, unsigned threads) {
+      constexpr unsigned vector = all::vector;
+      std::uint64_t const cols = index.cols.divisor(), end = (r + 1) * cols;
+      unsigned const step = cols % vector == 0 ? vector : 1;
+      for (std::uint64_t i = r * cols + t * step; i < end; i += std::uint64_t{threads} * step)
+        step == vector ? f.template vector_with<all::vector>(i, wide, [](auto&&...) {}) : f.one(i);
     };
     block.for_each_thread([&](unsigned t) {
 #if defined(__CUDA_ARCH__)
@@ -320,22 +320,13 @@ struct in_order_kernel : warpwright::detail::kernel_base<256> {
         WARPWRIGHT_NO_UNROLL
         for (unsigned k = 0; k < words; ++k)
           for (unsigned word = __shfl_sync(~0U, held, k); word != 0; word &= word - 1)
-            store_row(first + k * 32 + __ffs(static_cast<int>(word)) - 1, t, max_threads);
+            store(first + k * 32 + __ffs(static_cast<int>(word)) - 1, t, max_threads);
       }
 #else
       for (std::uint64_t r = 0; t == 0 && r < rows; ++r)
-        if (mine(r)) store_row(r, 0, 1);
+        if (mine(r)) store(r, 0, 1);
 #endif
     });
-  }
-  WARPWRIGHT_HOST_DEVICE void store_row(std::uint64_t r, unsigned t, unsigned threads) const {
-    constexpr int vector = all::vector;
-    std::uint64_t const cols = index.cols.divisor();
-    unsigned const step = cols % vector == 0 ? unsigned{vector} : 1;
-    for (std::uint64_t c = std::uint64_t{t} * step; c < cols; c += std::uint64_t{threads} * step) {
-      std::uint64_t const i = r * cols + c;
-      step == vector ? f.template vector_with<vector>(i, wide, [](auto&&...) {}) : f.one(i);
-    }
   }
 };
 
