@@ -46,15 +46,14 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
     unsigned const chunks = Pass::totals::count == 0 ? 1 : partition.chunks;
     unsigned const steps = chunks == 1 ? 1 : 2 * chunks;
     unsigned round = 0;
-    auto const load = [&](unsigned t, std::uint64_t row, unsigned chunk, bool steady) {
-      each_vector(t, row, chunk, [&](unsigned u, matrix_index const& i) {
-        if (steady) pass.template load<true>(next[t].of[u], i);
-        pass.template load<false>(next[t].of[u], i);
+    auto const load = [&](unsigned t, std::uint64_t row, unsigned chunk, auto steady) {
+      each_vector<true>(t, row, chunk, [&](unsigned u, matrix_index const& i) {
+        pass.template load<steady.value>(next[t].of[u], i);
       });
     };
 
     block.for_each_thread([&](unsigned t) {
-      load(t, first, tile, true);
+      load(t, first, tile, std::false_type{});
       for (auto& of_vector : states[t].of) {
         for (columns& s : of_vector.of) s = Pass::no_columns();
       }
@@ -63,12 +62,14 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
       for (unsigned k = 0; k < steps; ++k) {
         unsigned const chunk = tile + k % chunks;
         block.for_each_thread([&](unsigned t) {
+          if (steps > 1 || row == first) load(t, row, chunk, std::true_type{});
           kept[t] = next[t];
           bool const last = k + 1 == steps;
-          load(t, last ? row + step : row, last ? tile : tile + (k + 1) % chunks, steps > 1);
+          load(t, last ? row + step : row, last ? tile : tile + (k + 1) % chunks,
+               std::false_type{});
           if (k == 0) total[t] = {};
           if (Pass::totals::count == 0 || k >= chunks) return;
-          each_vector(t, row, chunk, [&](unsigned u, matrix_index const& i) {
+          each_vector<false>(t, row, chunk, [&](unsigned u, matrix_index const& i) {
             pass.add_totals(total[t], kept[t].of[u], i);
           });
         });
@@ -83,7 +84,7 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
           if (steps > 1 && row != first) {
             each_state(t, chunk, split, states[t], [](auto& s, auto& left) { s = left; });
           }
-          each_vector(t, row, chunk, [&](unsigned u, matrix_index const& i) {
+          each_vector<false>(t, row, chunk, [&](unsigned u, matrix_index const& i) {
             pass.finish(kept[t].of[u], total[t], i, states[t].of[u]);
           });
           if (steps > 1) leave(t, chunk, split, states[t]);
@@ -103,18 +104,27 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
     return (chunk * vectors - partition.row_of_thread(t)) * partition.row.threads + t;
   }
   // Calls f(u, place) for the vectors of thread t in one of the rows from `row` on.
-  template <class F>
+  // @tparam All  past the end for the last one, so that loads are in no branch: the compiler then
+  //   keeps what several arrays or elements share, as col(), in one register
+  template <bool All, class F>
   WARPWRIGHT_HOST_DEVICE void each_vector(unsigned t, std::uint64_t row, unsigned chunk,
                                           F const& f) const {
     row += partition.row_of_thread(t);
-    if (row >= partition.rows) return;
+    if (row >= partition.rows) {
+      if (!All) return;
+      row = partition.rows - 1;
+    }
 #if defined(__CUDA_ARCH__)
     asm volatile("" : "+l"(row));  // else the loop over rows keeps an address for each array
 #endif
     WARPWRIGHT_UNROLL
     for (unsigned u = 0; u < vectors; ++u) {
-      unsigned const v = first_vector(t, chunk) + u * partition.row.threads;
-      if (v < partition.vectors) f(u, matrix_index{(row * partition.vectors + v) * V, row, v * V});
+      unsigned v = first_vector(t, chunk) + u * partition.row.threads;
+      if (v >= partition.vectors) {
+        if (!All) continue;
+        v = partition.vectors - 1;
+      }
+      f(u, matrix_index{(row * partition.vectors + v) * V, row, v * V});
     }
   }
   // Calls f(state, where the block leaves it) for the vectors of thread t.

@@ -107,6 +107,14 @@ struct leaf_load {
       leaf.template load<V, 0>(r, i, all_wide_bits);
     }
   }
+  // One register until it is used.
+  template <class T, class Bits>
+  WARPWRIGHT_HOST_DEVICE void operator()(column_input<T> const& leaf,
+                                         packed_vector<Bits, V>& r) const {
+    if constexpr (Steady) return;
+    r = {};
+    r.set(0, leaf.data[i.row]);
+  }
 };
 // Puts the values of nodes into their registers.
 template <class Values>
@@ -115,6 +123,11 @@ struct node_fill {
   template <class Leaf, class Registers>
   WARPWRIGHT_HOST_DEVICE void operator()(Leaf const&, Registers& r) const {
     if constexpr (is_pass_node<Leaf>) r = of_type<Registers>(values);
+  }
+  template <class T, class Bits, int V>
+  WARPWRIGHT_HOST_DEVICE void operator()(column_input<T> const&, packed_vector<Bits, V>& r) const {
+    WARPWRIGHT_UNROLL
+    for (int j = 1; j < V; ++j) r.set(j, r.get(0));
   }
 };
 
