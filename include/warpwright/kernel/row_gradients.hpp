@@ -24,17 +24,6 @@ WARPWRIGHT_BEGIN
 namespace ew {
 namespace detail {
 
-template <pass_value What, int Number, class E>
-pass_node<What, Number, E> make_row_total(E const& x) {
-  static_assert(is_number<value_t<E>>,
-                "warpwright::ew: row_sum() and row_mean() are of real numbers");
-  static_assert(
-      !has_row_total<E>,
-      "warpwright::ew: a sum of a row within another: the outer one needs the inner one's "
-      "whole row; store that by a call before, as reduce_rows(stream, {rows, cols}, "
-      "to(p) = sum(x)), and write col(p, cols)");
-  return {x};
-}
 // What has no array, and what is shared already, stays as it is.
 template <int Number, class E>
 auto make_once(E const& x) {
@@ -55,12 +44,12 @@ enum library_once : int { once_dy = -1, once_y = -2, once_of_row = -3, once_gamm
 /// @param x  an expression of real numbers, without a sum of a row in it
 template <int Number = 0, class A, class = detail::if_expression<A>>
 [[nodiscard]] auto row_sum(A const& x) {
-  return detail::make_row_total<pass_value::sum, Number>(x);
+  return pass_node<pass_value::sum, Number, A>{x};
 }
 /// The mean of an expression over each row, as row_sum().
 template <int Number = 0, class A, class = detail::if_expression<A>>
 [[nodiscard]] auto row_mean(A const& x) {
-  return detail::make_row_total<pass_value::mean, Number>(x);
+  return pass_node<pass_value::mean, Number, A>{x};
 }
 /// The expression itself, to be named in several places of one run_row_gradients(): its arrays are
 /// loaded once for all of them, and it is computed once.

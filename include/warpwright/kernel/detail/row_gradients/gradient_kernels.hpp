@@ -51,13 +51,11 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
         pass.template load<steady.value>(next[t].of[u], i);
       });
     };
+    auto const leave = [&](unsigned t, unsigned chunk) {
+      each_state(t, chunk, split, states[t], [](auto const& state, auto& left) { left = state; });
+    };
 
-    block.for_each_thread([&](unsigned t) {
-      load(t, first, tile, std::false_type{});
-      for (auto& of_vector : states[t].of) {
-        for (columns& s : of_vector.of) s = Pass::no_columns();
-      }
-    });
+    block.for_each_thread([&](unsigned t) { load(t, first, tile, std::false_type{}); });
     for (std::uint64_t row = first; row < partition.rows; row += step) {
       for (unsigned k = 0; k < steps; ++k) {
         unsigned const chunk = tile + k % chunks;
@@ -81,13 +79,15 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
           if (steps > 1 && k < chunks) continue;
         }
         block.for_each_thread([&](unsigned t) {
-          if (steps > 1 && row != first) {
-            each_state(t, chunk, split, states[t], [](auto& s, auto& left) { s = left; });
+          if (steps > 1 || row == first) {
+            each_state(t, chunk, split, states[t], [&](auto& state, auto const& left) {
+              state = row == first ? Pass::no_states() : left;
+            });
           }
           each_vector<false>(t, row, chunk, [&](unsigned u, matrix_index const& i) {
             pass.finish(kept[t].of[u], total[t], i, states[t].of[u]);
           });
-          if (steps > 1) leave(t, chunk, split, states[t]);
+          if (steps > 1) leave(t, chunk);
         });
       }
     }
@@ -95,7 +95,7 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
     if (steps > 1 || Pass::columns::count == 0) return;
     if (partition.rows_per_block > 1) combine_rows(block, states);
     block.for_each_thread([&](unsigned t) {
-      if (t < partition.row.threads) leave(t, tile, split, states[t]);
+      if (t < partition.row.threads) leave(t, tile);
     });
   }
 
@@ -134,17 +134,9 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
     WARPWRIGHT_UNROLL
     for (unsigned u = 0; u < vectors && Pass::columns::count != 0; ++u) {
       unsigned const v = first_vector(t, chunk) + u * partition.row.threads;
-      if (v < partition.vectors) {
-        f(states.of[u], of_splits[std::uint64_t{split} * partition.vectors + v]);
-      }
+      if (v >= partition.vectors) continue;
+      f(states.of[u], of_splits[std::uint64_t{split} * partition.vectors + v]);
     }
-  }
-  WARPWRIGHT_HOST_DEVICE void leave(unsigned t, unsigned chunk, unsigned split,
-                                    kept_states& states) const {
-    each_state(t, chunk, split, states, [](auto& s, auto& left) {
-      left = s;
-      for (columns& c : s.of) c = Pass::no_columns();
-    });
   }
   // Combines those of the rows that the block takes at once.
   template <class Block, class States>
@@ -190,7 +182,7 @@ struct gradient_finish_kernel : warpwright::detail::kernel_base<gradient_finish_
     auto state = block.template per_thread<columns>();
     block.for_each_thread([&](unsigned t) {
       unsigned const k = first + t % gradient_finish_columns;
-      state[t] = Pass::no_columns();
+      state[t] = Pass::none();
       for (unsigned b = t / gradient_finish_columns; b < splits && k < cols;
            b += gradient_finish_threads / gradient_finish_columns) {
         state[t] = Pass::combine(state[t], of_splits[std::uint64_t{b} * cols + k]);

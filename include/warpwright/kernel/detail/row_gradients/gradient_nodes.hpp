@@ -46,6 +46,13 @@ struct pass_node {
   using value_type = detail::computed_t<C, value_of>;
   template <int V>
   using registers = detail::node_values<pass_node, V>;
+  static_assert(!is_total || detail::is_number<detail::value_t<E>>,
+                "warpwright::ew: row_sum() and row_mean() are of real numbers");
+  static_assert(
+      !is_total || !detail::has_row_total<E>,
+      "warpwright::ew: a sum of a row within another: the outer one needs the inner one's "
+      "whole row; store that by a call before, as reduce_rows(stream, {rows, cols}, "
+      "to(p) = sum(x)), and write col(p, cols)");
 
   E expression;
 

@@ -163,22 +163,25 @@ struct gradient_pass<V, pack_of<std::index_sequence<K...>, Node...>,
   pack<Part...> parts;
   pack<row_width<float>, row_width<double>> width;
 
-  WARPWRIGHT_HOST_DEVICE static columns no_columns() {
+  WARPWRIGHT_HOST_DEVICE static columns none() {
     columns s;
     columns::each([&](auto k) { at<k.value>(s) = part<k.value>::none(); });
     return s;
   }
-  WARPWRIGHT_HOST_DEVICE static columns combine(columns const& a, columns const& b) {
-    columns s;
-    columns::each(
-        [&](auto k) { at<k.value>(s) = part<k.value>::combine(at<k.value>(a), at<k.value>(b)); });
+  WARPWRIGHT_HOST_DEVICE static states no_states() {
+    states s;
+    for (columns& of_column : s.of) of_column = none();
     return s;
   }
-  WARPWRIGHT_HOST_DEVICE static totals add_up(totals const& a, totals const& b) {
-    totals s;
+  WARPWRIGHT_HOST_DEVICE static columns combine(columns a, columns const& b) {
+    columns::each(
+        [&](auto k) { at<k.value>(a) = part<k.value>::combine(at<k.value>(a), at<k.value>(b)); });
+    return a;
+  }
+  WARPWRIGHT_HOST_DEVICE static totals add_up(totals a, totals const& b) {
     totals::each(
-        [&](auto k) { at<k.value>(s) = no_contract::plus(at<k.value>(a), at<k.value>(b)); });
-    return s;
+        [&](auto k) { at<k.value>(a) = no_contract::plus(at<k.value>(a), at<k.value>(b)); });
+    return a;
   }
 
   template <bool Steady>
