@@ -322,7 +322,7 @@ TEST_CASE("softmax's and log-softmax's gradients, of 16-bit floats with expressi
   }
 }
 
-TEST_CASE("a pass without sums of rows: a bias gradient, the extremes of columns and of all") {
+TEST_CASE("a pass without sums of rows: a bias gradient, and the extremes of columns") {
   ww::stream s;
   ww::memory_pool pool{ww::device_id{0}};
   for (std::size_t const cols : {1U, 6U, 96U, 1024U, 3001U, 9000U}) {
@@ -330,27 +330,20 @@ TEST_CASE("a pass without sums of rows: a bias gradient, the extremes of columns
       CAPTURE(rows, cols);
       std::size_t const n = rows * cols;
       auto const h = random_values<float>(n, cols), dy = random_values<float>(n, cols + 1);
-      guarded<float> const on_h{h}, on_dy{dy}, dh{n}, dbias{cols}, most{cols}, all{1};
-      guarded<std::uint64_t> const where{1};
+      guarded<float> const on_h{h}, on_dy{dy}, dh{n}, dbias{cols}, most{cols};
       auto const d = ew::map(gelu_slope{}, ew::in(on_h.data(), n)) * ew::in(on_dy.data(), n);
-      ew::run_row_gradients(s, pool, {rows, cols}, ew::to(all.data()) = ew::max(ew::abs(d)),
-                            ew::out(dh.data(), n) = d, ew::to(dbias.data()) = ew::column_sum(d),
-                            ew::to(where.data()) = ew::argmax(ew::abs(d)),
-                            ew::to(most.data()) = ew::column_max(d));
+      ew::run_row_gradients(s, pool, {rows, cols}, ew::to(dbias.data()) = ew::column_sum(d),
+                            ew::out(dh.data(), n) = d, ew::to(most.data()) = ew::column_max(d));
       expected sum{cols};
       std::vector<float> largest(cols, -std::numeric_limits<float>::infinity());
-      std::size_t top = 0;
       auto const got = dh.fetch(s);
       for (std::size_t i = 0; i < n; ++i) {
         REQUIRE(got[i] == gelu_slope{}(h[i]) * dy[i]);
         sum.add(i % cols, static_cast<double>(got[i]));
         largest[i % cols] = std::max(largest[i % cols], got[i]);
-        if (std::fabs(got[i]) > std::fabs(got[top])) top = i;
       }
       CHECK(wrong<float>(dbias.fetch(s), sum, 80) == 0);
       CHECK(most.fetch(s) == largest);
-      CHECK(all[0] == std::fabs(got[top]));
-      CHECK(where[0] == top);
     }
   }
 }
@@ -435,9 +428,9 @@ TEST_CASE("the same bits in every run, and on the calling thread") {
       }
       auto got = p.dx.fetch(s);
       auto const sums = p.dgamma.fetch(s);
-      if (run != 2 || WARPWRIGHT_HOST_RUNTIME) got.insert(got.end(), sums.begin(), sums.end());
+      got.insert(got.end(), sums.begin(), sums.end());
       if (run == 0) first = got;
-      CHECK(std::equal(got.begin(), got.end(), first.begin()));
+      if (run != 2 || WARPWRIGHT_HOST_RUNTIME) CHECK(got == first);  // a GPU fuses multiplications
     }
   }
 }
@@ -464,17 +457,16 @@ TEST_CASE("sums of rows and shared values of one type are told apart by their nu
 TEST_CASE("a matrix without elements gives the results of no elements") {
   ww::stream s;
   ww::memory_pool pool{ww::device_id{0}};
-  guarded<float> const sums{std::vector<float>(7, 5.0F)}, more{std::vector<float>(7, 5.0F)}, all{1};
+  guarded<float> const sums{std::vector<float>(7, 5.0F)}, more{std::vector<float>(7, 5.0F)};
   float* const none = nullptr;
   auto const x = ew::in(none, 0);
   ew::run_row_gradients(s, pool, {0, 7}, ew::out(none, 0) = x - ew::row_mean(x),
                         ew::to(sums.data()) = ew::column_sum(x),
-                        ew::to(more.data()) += ew::column_sum(x), ew::to(all.data()) = ew::max(x));
+                        ew::to(more.data()) += ew::column_sum(x));
   CHECK(sums.fetch(s) == std::vector<float>(7, 0.0F));
   CHECK(more.fetch(s) == std::vector<float>(7, 5.0F));
-  CHECK(all[0] == -std::numeric_limits<float>::infinity());
-  ew::run_row_gradients(s, pool, {7, 0}, ew::out(none, 0) = x, ew::to(all.data()) = ew::sum(x));
-  CHECK(all.fetch(s)[0] == 0);
+  ew::run_row_gradients(s, pool, {7, 0}, ew::out(none, 0) = x,
+                        ew::to(sums.data()) = ew::column_sum(x));
 }
 
 TEST_CASE("a captured pass runs with its workspace, prepared once") {

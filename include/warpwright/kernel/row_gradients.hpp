@@ -5,11 +5,6 @@
 // reduce columns beside them: the gradients of layer norm, RMS norm, softmax, and of what has a
 // bias. docs/kernels.md has examples.
 //
-//   auto const g = ew::layer_norm_backward(ew::in(dy, n), ew::in(x, n), ew::col(mean, cols),
-//                                          ew::col(rstd, cols), ew::row(gamma, cols));
-//   ew::run_row_gradients(s, pool, {rows, cols}, ew::out(dx, n) = g.dx(),
-//                         ew::to(dgamma) += g.dgamma(), ew::to(dbeta) += g.dbeta());
-//
 // Numbers. Sums are added in double where the expression is double, in float otherwise. With u =
 // 2^-24, in double 2^-53, the error of a sum of a row is within (cols / 500 + 30) * u times the sum
 // of the absolute values, that of column_sum() within (rows / 130 + rows * cols / 135,000 + 60) *
@@ -29,52 +24,17 @@ WARPWRIGHT_BEGIN
 namespace ew {
 namespace detail {
 
-template <pass_value What, int Number, class E>
-pass_node<What, Number, E> make_row_total(E const& x) {
-  static_assert(is_number<value_t<E>>,
-                "warpwright::ew: row_sum() and row_mean() are of real numbers");
-  static_assert(
-      !has_row_total<E>,
-      "warpwright::ew: a sum of a row within another: the outer one needs the inner one's "
-      "whole row; store that by a call before, as reduce_rows(stream, {rows, cols}, "
-      "to(p) = sum(x)), and write col(p, cols)");
-  return {x};
-}
 // What has no array, and what is shared already, stays as it is.
 template <int Number, class E>
 auto make_once(E const& x) {
   if constexpr (E::operands == 0 || is_pass_node<E>) {
     return x;
   } else {
-    static_cast<void>(sizeof(value_t<E>));
     return pass_node<pass_value::once, Number, E>{x};
   }
 }
-// Rounded alike on host and GPU.
-struct layer_norm_dx {
-  static constexpr char const* name = "layer_norm_dx";
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R operator()(R dy, R normalized, R mean_dy, R mean_product, R rstd) const {
-    R const centered = no_contract::minus(dy, mean_dy);
-    return no_contract::times(rstd, no_contract::fused(-normalized, mean_product, centered));
-  }
-};
-struct rms_norm_dx {
-  static constexpr char const* name = "rms_norm_dx";
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R operator()(R dy, R normalized, R mean_product, R rstd) const {
-    return no_contract::times(rstd, no_contract::fused(-normalized, mean_product, dy));
-  }
-};
-struct log_softmax_dx {
-  static constexpr char const* name = "log_softmax_dx";
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R operator()(R dy, R probability, R sum) const {
-    return no_contract::fused(-probability, sum, dy);
-  }
-};
 // Numbers of once() that users' do not take.
-enum library_once : int { once_dy = -1, once_y = -2, once_rstd = -3, once_gamma = -4 };
+enum library_once : int { once_dy = -1, once_y = -2, once_of_row = -3, once_gamma = -4 };
 
 }  // namespace detail
 
@@ -84,12 +44,12 @@ enum library_once : int { once_dy = -1, once_y = -2, once_rstd = -3, once_gamma 
 /// @param x  an expression of real numbers, without a sum of a row in it
 template <int Number = 0, class A, class = detail::if_expression<A>>
 [[nodiscard]] auto row_sum(A const& x) {
-  return detail::make_row_total<pass_value::sum, Number>(x);
+  return pass_node<pass_value::sum, Number, A>{x};
 }
 /// The mean of an expression over each row, as row_sum().
 template <int Number = 0, class A, class = detail::if_expression<A>>
 [[nodiscard]] auto row_mean(A const& x) {
-  return detail::make_row_total<pass_value::mean, Number>(x);
+  return pass_node<pass_value::mean, Number, A>{x};
 }
 /// The expression itself, to be named in several places of one run_row_gradients(): its arrays are
 /// loaded once for all of them, and it is computed once.
@@ -130,13 +90,11 @@ struct norm_gradients {
   /// The gradient of x, an expression: `out(dx, n) = g.dx()`.
   [[nodiscard]] auto dx() const {
     auto const d = dy * gamma;
-    auto const product = row_mean<detail::once_y>(d * normalized);
+    auto const along = normalized * row_mean(d * normalized);
     if constexpr (Centered) {
-      return detail::make_call<detail::in_real_type>(detail::layer_norm_dx{}, d, normalized,
-                                                     row_mean<detail::once_dy>(d), product, rstd);
+      return rstd * (d - row_mean(d) - along);
     } else {
-      return detail::make_call<detail::in_real_type>(detail::rms_norm_dx{}, d, normalized, product,
-                                                     rstd);
+      return rstd * (d - along);
     }
   }
   /// The gradient of gamma, one a column: `to(dgamma) += g.dgamma()`.
@@ -149,13 +107,14 @@ struct norm_gradients {
 };
 
 namespace detail {
-template <bool Centered, class Dy, class Normalized, class Rstd, class Gamma>
-auto make_norm_gradients(Dy const& dy, Normalized const& y, Rstd const& rstd, Gamma const& gamma) {
+template <bool Centered, class Dy, class X, class Rstd, class Gamma>
+auto make_norm_gradients(Dy const& dy, X const& x, Rstd const& rstd, Gamma const& gamma) {
   auto const d = make_once<once_dy>(dy);
-  auto const n = make_once<once_y>(y * rstd);
+  auto const s = make_once<once_of_row>(rstd);
+  auto const y = make_once<once_y>(x * s);
   auto const g = make_once<once_gamma>(as_expression(gamma));
-  return norm_gradients<Centered, std::decay_t<decltype(d)>, std::decay_t<decltype(n)>, Rstd,
-                        std::decay_t<decltype(g)>>{d, n, rstd, g};
+  return norm_gradients<Centered, std::decay_t<decltype(d)>, std::decay_t<decltype(y)>,
+                        std::decay_t<decltype(s)>, std::decay_t<decltype(g)>>{d, y, s, g};
 }
 }  // namespace detail
 
@@ -169,8 +128,7 @@ template <class Dy, class X, class Mean, class Rstd, class Gamma = float,
           class = detail::if_operands<Dy, X, Mean, Rstd>>
 [[nodiscard]] auto layer_norm_backward(Dy const& dy, X const& x, Mean const& mean, Rstd const& rstd,
                                        Gamma const& gamma = 1.0F) {
-  return detail::make_norm_gradients<true>(dy, x - mean, detail::make_once<detail::once_rstd>(rstd),
-                                           gamma);
+  return detail::make_norm_gradients<true>(dy, x - mean, rstd, gamma);
 }
 /// The gradients of `y = rms_norm(x, eps) * gamma`, as layer_norm_backward().
 /// @return dx() and dgamma()
@@ -178,30 +136,24 @@ template <class Dy, class X, class Rstd, class Gamma = float,
           class = detail::if_operands<Dy, X, Rstd>>
 [[nodiscard]] auto rms_norm_backward(Dy const& dy, X const& x, Rstd const& rstd,
                                      Gamma const& gamma = 1.0F) {
-  return detail::make_norm_gradients<false>(dy, x, detail::make_once<detail::once_rstd>(rstd),
-                                            gamma);
+  return detail::make_norm_gradients<false>(dy, x, rstd, gamma);
 }
 /// The gradient of x of `y = softmax(x)`: y * (dy - row_sum(dy * y)).
-/// @param dy  the gradient of y, any expression
-/// @param y   what the forward computed
 template <class Dy, class Y, class = detail::if_operands<Dy, Y>>
 [[nodiscard]] auto softmax_backward(Dy const& dy, Y const& y) {
   auto const d = detail::make_once<detail::once_dy>(dy);
   auto const p = detail::make_once<detail::once_y>(y);
-  return p * (d - row_sum<detail::once_dy>(d * p));
+  return p * (d - row_sum(d * p));
 }
 /// The gradient of x of `y = log_softmax(x)`: dy - exp(y) * row_sum(dy).
 template <class Dy, class Y, class = detail::if_operands<Dy, Y>>
 [[nodiscard]] auto log_softmax_backward(Dy const& dy, Y const& y) {
   auto const d = detail::make_once<detail::once_dy>(dy);
-  return detail::make_call<detail::in_real_type>(detail::log_softmax_dx{}, d, exp(y),
-                                                 row_sum<detail::once_dy>(d));
+  return d - exp(y) * row_sum(d);
 }
 
 /// The size of the workspace that run_row_gradients() requires, in bytes: at most some 264 rows of
 /// the states of the column reductions, a float for each column_sum(), and 2 KB.
-/// @param shape  `{rows, cols}`
-/// @param goals  as passed to run_row_gradients()
 template <class... Goal>
 [[nodiscard]] std::size_t row_gradients_workspace_bytes(matrix_shape const& shape, Goal const&...) {
   return detail::gradient_call<Goal...>::workspace_bytes(shape);
@@ -210,7 +162,7 @@ template <class... Goal>
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 /// Evaluates expressions of a matrix's shape, with sums of rows within them, and reductions of its
-/// columns or of all of it, in one pass over memory.
+/// columns, in one pass over memory.
 ///
 /// Arrays may be misaligned to any element. An output may be in place of any in(). row() and col()
 /// are of the matrix's rows. A result may lie in an array that is read. With rows = 0 or cols = 0
@@ -220,16 +172,14 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @param workspace  as for reduce(), of row_gradients_workspace_bytes() or more
 /// @param shape      `{rows, cols}`, cols up to 2^31
 /// @param goals      in any order, copied at the call: `out(pointer, rows * cols) = expression`,
-///   one at least; `to(pointer) = column_sum(x)` or `+=`, of `cols` elements; `to(pointer) =
-///   max(abs(x))` or another reduction of reduce.hpp, of all elements
+///   one at least; `to(pointer) = column_sum(x)` or `+=`, of `cols` elements
 /// @throws std::invalid_argument  for operands that do not fit, as run_rows() does; for a workspace
 ///   that is too small; for results that overlap each other, an output or the workspace; and for
 ///   two expressions of one type in once() or row_sum() that are not the same
 /// @throws cuda_error             when a launch fails
 /// **Stream:** one kernel, and a second one where there are reductions; does not block.
 /// **Threads:** any, one at a time for one workspace. **Capture:** legal. **Cost:** the launches,
-/// no allocation. A row is loaded once where a block's registers keep it: of two arrays up to 4,096
-/// floats or 8,192 16-bit floats; a longer one of which there is a sum is loaded twice.
+/// no allocation.
 template <class... Goal>
 void run_row_gradients(stream_ref stream, reduction_workspace const& workspace,
                        matrix_shape const& shape, Goal const&... goals) {
@@ -245,7 +195,7 @@ void run_row_gradients(stream_ref stream, Pool& pool, matrix_shape const& shape,
                        Goal const&... goals) {
   using call = detail::gradient_call<Goal...>;
   warpwright::detail::on_stream const execute{stream, shape.where};
-  if constexpr (call::pass::reduces) {
+  if constexpr (call::results != 0) {
     std::size_t const bytes = call::workspace_bytes(shape);
     detail::workspace_block<Pool> const block{pool, stream, bytes, shape.where};
     call::run(execute, block.data(), bytes, shape, goals...);
@@ -258,7 +208,7 @@ template <class... Goal>
 void run_row_gradients(stream_ref stream, matrix_shape const& shape, Goal const&... goals) {
   using call = detail::gradient_call<Goal...>;
   static_assert(
-      !call::pass::reduces,
+      call::results == 0,
       "warpwright::ew::run_row_gradients: reductions need a workspace or a pool behind the "
       "stream");
   call::run(warpwright::detail::on_stream{stream, shape.where}, nullptr, 0, shape, goals...);

@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The nodes of run_row_gradients(): sums of a row and shared values within expressions, reductions
-// of columns; and the leaves that its kernels have in their place.
+// The nodes of run_row_gradients(): sums of a row and shared values within expressions, and
+// reductions of columns.
 #pragma once
 
 #include <warpwright/kernel/detail/reduce/reduction_pass.hpp>
-#include <warpwright/kernel/detail/row_gradients/gradient_plan.hpp>
 #include <warpwright/kernel/detail/rows/row_nodes.hpp>
 
 WARPWRIGHT_BEGIN
@@ -16,7 +15,22 @@ namespace ew {
 /// What a node of run_row_gradients() stands for: a shared value, or one value for all of a row.
 enum class pass_value : unsigned char { once, sum, mean };
 
-/// What once(), row_sum() and row_mean() return.
+namespace detail {
+
+// A node's values in a kernel: of V elements, or one of a row.
+template <class Node, int V>
+struct node_values {
+  c_array<typename Node::value_of, Node::is_total ? 1 : V> of;
+};
+template <class Leaf>
+struct is_row_total : std::false_type {};
+// Whether an expression has the sum of a row in it.
+template <class E>
+inline constexpr bool has_row_total = any_of_leaves<is_row_total, leaves_of<E>>;
+
+}  // namespace detail
+
+/// What once(), row_sum() and row_mean() return. A kernel puts its values into its registers.
 template <pass_value What, int Number, class E>
 struct pass_node {
   using expression_tag = void;
@@ -24,27 +38,33 @@ struct pass_node {
   static constexpr bool is_mean = What == pass_value::mean;
   static constexpr int operands = E::operands;
   static constexpr int widest_bytes = E::widest_bytes;
-  static constexpr int loaded_bytes = E::loaded_bytes;
+  static constexpr int loaded_bytes = 0;  // of all nodes of its type: E's
   static constexpr bool weak = false;
   using value_of =
       std::conditional_t<is_total, detail::row_value_t<E>, typename E::template value_type<void>>;
   template <class C>
   using value_type = detail::computed_t<C, value_of>;
   template <int V>
-  using registers = detail::no_registers;
+  using registers = detail::node_values<pass_node, V>;
+  static_assert(!is_total || detail::is_number<detail::value_t<E>>,
+                "warpwright::ew: row_sum() and row_mean() are of real numbers");
+  static_assert(
+      !is_total || !detail::has_row_total<E>,
+      "warpwright::ew: a sum of a row within another: the outer one needs the inner one's "
+      "whole row; store that by a call before, as reduce_rows(stream, {rows, cols}, "
+      "to(p) = sum(x)), and write col(p, cols)");
 
   E expression;
 
   template <int V, int First>
-  WARPWRIGHT_HOST_DEVICE void load(detail::no_registers&, std::uint64_t, std::uint64_t) const {
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>&, std::uint64_t, std::uint64_t) const {
     static_assert(V < 0,
                   "warpwright::ew: row_sum(), row_mean(), once() and the backward functions are "
                   "evaluated with run_row_gradients(stream, pool, {rows, cols}, ...)");
   }
   template <class C, int V>
-  WARPWRIGHT_HOST_DEVICE value_type<C> value(detail::no_registers const&, int,
-                                             std::uint64_t) const {
-    return {};  // never evaluated: load() does not compile
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
+    return detail::convert<value_type<C>>(r.of[is_total ? 0 : j]);
   }
   template <int V, class Operand>
   void describe(Operand*& next) const {
@@ -64,6 +84,9 @@ template <class Leaf>
 inline constexpr bool is_pass_node = false;
 template <pass_value What, int Number, class E>
 inline constexpr bool is_pass_node<pass_node<What, Number, E>> = true;
+template <pass_value What, int Number, class E>
+struct is_row_total<pass_node<What, Number, E>>
+    : std::bool_constant<What != pass_value::once || has_row_total<E>> {};
 
 // ---- Reductions of columns ----
 
@@ -115,13 +138,6 @@ struct pass_nodes<List, leaf_list<pass_node<What, Number, E>, Rest...>> {
                                    leaf_list<Rest...>>::type;
 };
 
-template <class Node>
-struct is_row_total : std::bool_constant<Node::is_total> {};
-// Whether an expression has the sum of a row in it.
-template <class E>
-inline constexpr bool has_row_total =
-    any_of_leaves<is_row_total, typename pass_nodes<leaf_list<>, leaves_of<E>>::type>;
-
 /// Finds a node of each type, and compares it with the others, as one value stands for all.
 template <class... Node>
 struct pass_node_finder {
@@ -138,137 +154,6 @@ struct pass_node_finder {
     }
   }
 };
-
-// ---- Leaves of a kernel ----
-
-/// The V elements that a thread takes of a row: neighbours, or, where vectors do not fit, `step`
-/// apart, so that those of neighbouring threads are neighbours.
-/// @tparam Steady  what all rows share is loaded, else all else
-template <bool Steady, bool Wide = false>
-struct pass_place : matrix_index {
-  static constexpr bool steady = Steady, wide = Wide;
-  gradient_partition const& partition;
-  [[nodiscard]] WARPWRIGHT_HOST_DEVICE unsigned step() const {
-    unsigned between = partition.vectors;
-#if defined(__CUDA_ARCH__)
-    asm volatile("" : "+r"(between));  // else loops keep in registers what is computed from it
-#endif
-    return between;
-  }
-  [[nodiscard]] WARPWRIGHT_HOST_DEVICE std::uint64_t element(unsigned j) const {
-    return index + j * (partition.wide ? 1 : partition.vectors);
-  }
-  // How many of V elements exist.
-  template <unsigned V>
-  [[nodiscard]] WARPWRIGHT_HOST_DEVICE unsigned count() const {
-    unsigned n = V;
-    if (!partition.wide) {
-      unsigned const by = step();
-      while (!has(n - 1, by)) --n;
-    }
-    return n;
-  }
-  [[nodiscard]] WARPWRIGHT_HOST_DEVICE bool has(unsigned j, unsigned step) const {
-    return column + j * step < partition.cols;
-  }
-};
-
-template <class Bits, int V>
-WARPWRIGHT_HOST_DEVICE void set_element(packed_vector<Bits, V>& r, int j,
-                                        packed_vector<Bits, 1> const& one) {
-  r.set(j, one.only);
-}
-template <class Registers, class One>
-WARPWRIGHT_HOST_DEVICE auto set_element(Registers& r, int j, One const& one)
-    -> decltype(void(r.of[j] = one.of[0])) {
-  r.of[j] = one.of[0];
-}
-
-template <class Leaf, bool Steady>
-struct pass_leaf : Leaf {
-  template <int V, int First, class Place>
-  WARPWRIGHT_HOST_DEVICE void load(typename Leaf::template registers<V>& r, Place const& i,
-                                   std::uint64_t wide) const {
-    using single = typename Leaf::template registers<1>;
-    std::uint64_t const from = Steady ? i.column : i.index;
-    if constexpr (Place::steady != Steady) {
-      return;
-    } else if constexpr (Place::wide || V == 1 ||
-                         std::is_same<single, typename Leaf::template registers<V>>::value) {
-      Leaf::template load<V, First>(r, from, wide);
-    } else {
-      r = {};
-      unsigned const step = i.step();
-      WARPWRIGHT_UNROLL
-      for (unsigned j = 0; j < V; ++j) {
-        single one{};
-        if (i.has(j, step)) Leaf::template load<1, First>(one, from + j * step, wide);
-        set_element(r, static_cast<int>(j), one);
-      }
-    }
-  }
-};
-// col(): one register for all elements.
-template <class T>
-struct one_a_row : single_input<T> {
-  template <int V, int First, class Place>
-  WARPWRIGHT_HOST_DEVICE void load(packed_vector<bits_of<T>, 1>& r, Place const& i,
-                                   std::uint64_t) const {
-    if constexpr (!Place::steady) r.load_one(this->data + i.row);
-  }
-};
-
-// What a node's value is put into: of V elements, or one of a row.
-template <class Node, int V>
-struct node_values {
-  c_array<typename Node::value_of, Node::is_total ? 1 : V> of;
-};
-template <class Node>
-struct node_leaf : no_memory {
-  static constexpr bool weak = false;
-  template <class C>
-  using value_type = typename Node::template value_type<C>;
-  template <int V>
-  using registers = node_values<Node, V>;
-  template <int V, int First, class Place>
-  WARPWRIGHT_HOST_DEVICE void load(registers<V>&, Place const&, std::uint64_t) const {}
-  template <class C, int V>
-  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t) const {
-    return convert<value_type<C>>(r.of[Node::is_total ? 0 : j]);
-  }
-};
-
-struct to_pass_leaf {
-  template <class T>
-  pass_leaf<row_input<T>, true> operator()(row_input<T> const& leaf) const {
-    return {leaf};
-  }
-  template <class T>
-  pass_leaf<single_input<T>, true> operator()(single_input<T> const& leaf) const {
-    return {leaf};
-  }
-  template <class T>
-  one_a_row<T> operator()(column_input<T> const& leaf) const {
-    return {{{leaf.data}}};
-  }
-  template <class Leaf>
-  auto operator()(Leaf const& leaf) const {
-    if constexpr (is_pass_node<Leaf>) {
-      return node_leaf<Leaf>{};
-    } else if constexpr (Leaf::operands == 0) {
-      return leaf;
-    } else {
-      return pass_leaf<Leaf, false>{leaf};
-    }
-  }
-};
-// An expression as a kernel computes it.
-template <class E>
-using pass_expression = typename traversal<E>::template replaced<to_pass_leaf>;
-template <class E>
-pass_expression<E> as_pass_expression(E const& e) {
-  return traversal<E>::replace(e, to_pass_leaf{});
-}
 
 }  // namespace detail
 }  // namespace ew

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One pass over the rows of a matrix: what a thread does with some elements of a row, for outputs,
-// sums of the row, and reductions of columns or of all elements.
+// One pass over the rows of a matrix: what a thread does with a vector of a row.
 #pragma once
 
 #include <warpwright/kernel/detail/elementwise/fused.hpp>
@@ -14,46 +13,33 @@ WARPWRIGHT_BEGIN
 namespace ew::detail {
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-enum class pass_goal : unsigned char { shared, output, column, whole, total };
+// ---- The goals of a pass ----
 
-// ---- Parts: each goal of a pass, and each of its nodes ----
-
-// What is stored.
 template <class T, class E>
-struct output_part : fused_part<T, pass_expression<E>> {
-  static constexpr pass_goal goal = pass_goal::output;
-  using state = no_registers;
+struct output_part : fused_part<T, E> {
+  using state = void;
 };
-
-// What is reduced, of each column or of all elements.
-template <pass_goal Goal, bool Adds, class T, class K, class E>
-struct reduced_part {
-  static constexpr pass_goal goal = Goal;
-  static constexpr int operands = E::operands;
+template <bool Adds, class T, class K, class E>
+struct column_part {
   static constexpr int widest_bytes = E::widest_bytes;
-  static constexpr int loaded_bytes = pass_expression<E>::loaded_bytes;
+  static constexpr int loaded_bytes = E::loaded_bytes;
   template <int V>
-  using registers = typename pass_expression<E>::template registers<V>;
+  using registers = typename E::template registers<V>;
   using value = value_t<E>;
   using state = typename K::template state<value>;
 
   bits_of<T>* data;
-  K kind;
-  pass_expression<E> expression;
+  E expression;
 
-  template <int V, int First, class Place>
-  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Place const& i, std::uint64_t wide) const {
-    expression.template load<V, First>(r, i, wide);
+  WARPWRIGHT_HOST_DEVICE static state none() { return K{}.template identity<value>(); }
+  WARPWRIGHT_HOST_DEVICE static state combine(state const& a, state const& b) {
+    return K{}.template combine<value>(a, b);
   }
-  WARPWRIGHT_HOST_DEVICE state none() const { return kind.template identity<value>(); }
-  WARPWRIGHT_HOST_DEVICE state combine(state const& a, state const& b) const {
-    return kind.template combine<value>(a, b);
+  WARPWRIGHT_HOST_DEVICE static void append(state& s, value const& x) {
+    s = combine(s, K{}.template lift<value>(x, 0));
   }
-  WARPWRIGHT_HOST_DEVICE void append(state& a, value const& b, std::uint64_t i) const {
-    a = combine(a, kind.template lift<value>(b, i));
-  }
-  WARPWRIGHT_HOST_DEVICE void finish(state const& s, std::uint64_t count, std::uint64_t k) const {
-    auto const result = kind.template finish<value>(s, count);
+  WARPWRIGHT_HOST_DEVICE void finish(state const& s, std::uint64_t rows, std::uint64_t k) const {
+    auto const result = K{}.template finish<value>(s, rows);
     if constexpr (Adds) {
       data[k] = converted_result<T>(plus{}(element_traits<T>::decode(data[k]), result));
     } else {
@@ -61,39 +47,17 @@ struct reduced_part {
     }
   }
 };
-
-template <class Node>
-struct node_part {
-  using expression_type = decltype(Node::expression);
-  using kernel_expression = pass_expression<expression_type>;
-  using state = typename Node::value_of;
-  static constexpr pass_goal goal = Node::is_total ? pass_goal::total : pass_goal::shared;
-
-  kernel_expression expression;
-
-  WARPWRIGHT_HOST_DEVICE state none() const { return {}; }
-  WARPWRIGHT_HOST_DEVICE state combine(state const& a, state const& b) const {
-    return no_contract::plus(a, b);
-  }
-};
-
-// The part of a goal.
 template <class T, class E>
 output_part<T, E> make_part(assignment<T, E> const& a) {
-  return {{a.data, as_pass_expression(a.expression)}};
+  return {{a.data, a.expression}};
 }
 template <class T, class K, class E>
-reduced_part<pass_goal::whole, false, T, K, E> make_part(reduction_assignment<T, K, E> const& a) {
-  return {a.data, a.kind, as_pass_expression(a.expression)};
+column_part<false, T, K, E> make_part(reduction_assignment<T, of_column<K>, E> const& a) {
+  return {a.data, a.expression};
 }
 template <class T, class K, class E>
-reduced_part<pass_goal::column, false, T, K, E> make_part(
-    reduction_assignment<T, of_column<K>, E> const& a) {
-  return {a.data, {}, as_pass_expression(a.expression)};
-}
-template <class T, class K, class E>
-reduced_part<pass_goal::column, true, T, K, E> make_part(accumulation<T, K, E> const& a) {
-  return {a.data, {}, as_pass_expression(a.expression)};
+column_part<true, T, K, E> make_part(accumulation<T, K, E> const& a) {
+  return {a.data, a.expression};
 }
 template <class A>
 using pass_part = decltype(make_part(std::declval<A const&>()));
@@ -102,195 +66,201 @@ inline constexpr bool is_goal = false;
 template <class A>
 inline constexpr bool is_goal<A, std::void_t<pass_part<A>>> = true;
 
+// ---- States of some members of a pack: those whose state is not void ----
+
 template <std::size_t>
 struct no_slot {};
-// The states of the parts that have one goal, each with its part's index.
-template <pass_goal Goal, class Indices, class... Part>
-struct goal_states;
-template <pass_goal Goal, std::size_t... Index, class... Part>
-struct goal_states<Goal, std::index_sequence<Index...>, Part...>
-    : std::conditional_t<Part::goal == Goal, slot<Index, typename Part::state>, no_slot<Index>>... {
-  static constexpr int count = (0 + ... + (Part::goal == Goal ? 1 : 0));
-  using parts = pack<Part...>;
-
-  // Calls f(part, its index) for each of them.
+template <class Indices, class... State>
+struct some_states;
+template <std::size_t... Index, class... State>
+struct some_states<std::index_sequence<Index...>, State...>
+    : std::conditional_t<std::is_void<State>::value, no_slot<Index>, slot<Index, State>>... {
+  static constexpr int count = (0 + ... + (std::is_void<State>::value ? 0 : 1));
+  // Calls f(index) for each.
   template <class F>
-  WARPWRIGHT_HOST_DEVICE static void each(parts const& all, F const& f) {
-    (each_one<Index>(at<Index>(all), f), ...);
-  }
-  WARPWRIGHT_HOST_DEVICE static goal_states none(parts const& all) {
-    goal_states s;
-    each(all, [&](auto const& part, auto index) { at<index.value>(s) = part.none(); });
-    return s;
-  }
-  WARPWRIGHT_HOST_DEVICE static goal_states combine(parts const& all, goal_states const& a,
-                                                    goal_states const& b) {
-    goal_states s;
-    each(all, [&](auto const& part, auto index) {
-      at<index.value>(s) = part.combine(at<index.value>(a), at<index.value>(b));
-    });
-    return s;
+  WARPWRIGHT_HOST_DEVICE static void each(F const& f) {
+    (one<State>(f, std::integral_constant<std::size_t, Index>{}), ...);
   }
 
  private:
-  template <std::size_t K, class One, class F>
-  WARPWRIGHT_HOST_DEVICE static void each_one(One const& part, F const& f) {
-    if constexpr (One::goal == Goal) f(part, std::integral_constant<std::size_t, K>{});
+  template <class S, class F, class I>
+  WARPWRIGHT_HOST_DEVICE static void one(F const& f, I index) {
+    if constexpr (!std::is_void<S>::value) f(index);
   }
 };
 
-// Puts the values of nodes into the registers of their leaves.
+// ---- Visitors of leaves ----
+
+template <class Leaf>
+struct is_steady : std::false_type {};
+template <class T>
+struct is_steady<row_input<T>> : std::true_type {};
+template <class T>
+struct is_steady<single_input<T>> : std::true_type {};
+// Loads what all rows share, or all else.
+template <bool Steady, int V>
+struct leaf_load {
+  matrix_index i;
+  template <class Leaf, class Registers>
+  WARPWRIGHT_HOST_DEVICE void operator()(Leaf const& leaf, Registers& r) const {
+    if constexpr (!is_pass_node<Leaf> && is_steady<Leaf>::value == Steady) {
+      leaf.template load<V, 0>(r, i, all_wide_bits);
+    }
+  }
+  // One register until it is used.
+  template <class T, class Bits>
+  WARPWRIGHT_HOST_DEVICE void operator()(column_input<T> const& leaf,
+                                         packed_vector<Bits, V>& r) const {
+    if constexpr (Steady) return;
+    r = {};
+    r.set(0, leaf.data[i.row]);
+  }
+};
+// Puts the values of nodes into their registers.
 template <class Values>
 struct node_fill {
   Values const& values;
-  template <class Node, int V>
-  WARPWRIGHT_HOST_DEVICE void operator()(node_leaf<Node> const&, node_values<Node, V>& r) const {
-    r = of_type<node_values<Node, V>>(values);
-  }
   template <class Leaf, class Registers>
-  WARPWRIGHT_HOST_DEVICE void operator()(Leaf const&, Registers&) const {}
+  WARPWRIGHT_HOST_DEVICE void operator()(Leaf const&, Registers& r) const {
+    if constexpr (is_pass_node<Leaf>) r = of_type<Registers>(values);
+  }
+  template <class T, class Bits, int V>
+  WARPWRIGHT_HOST_DEVICE void operator()(column_input<T> const&, packed_vector<Bits, V>& r) const {
+    WARPWRIGHT_UNROLL
+    for (int j = 1; j < V; ++j) r.set(j, r.get(0));
+  }
 };
 
 // ---- The pass ----
 
-template <class Nodes, class NodeIndices, class Indices, class... A>
-struct gradient_pass_of;
-template <class... Node, std::size_t... K, std::size_t... Index, class... A>
-struct gradient_pass_of<leaf_list<Node...>, std::index_sequence<K...>,
-                        std::index_sequence<Index...>, A...> {
-  template <pass_goal Goal>
-  using states = goal_states<Goal, std::index_sequence<Index...>, pass_part<A>...>;
-  using outputs = states<pass_goal::output>;
-  using columns = states<pass_goal::column>;
-  using wholes = states<pass_goal::whole>;
-  using totals = goal_states<pass_goal::total, std::index_sequence<K...>, node_part<Node>...>;
-  static constexpr bool reduces = columns::count + wholes::count != 0;
-
-  using offsets =
-      operand_offsets<node_part<Node>::kernel_expression::operands..., pass_part<A>::operands...>;
-  static constexpr int operands = offsets::of(sizeof...(Node) + sizeof...(A));
-  static_assert(operands <= 64 && sizeof(columns) <= 32 && sizeof(wholes) <= 64,
-                "warpwright::ew::run_row_gradients: more than 64 arrays, or too many reductions, "
-                "for one kernel; split the pass");
-  static constexpr int widest_bytes = largest(Node::widest_bytes..., pass_part<A>::widest_bytes...);
-  static constexpr int loaded_bytes = (0 + ... + node_part<Node>::kernel_expression::loaded_bytes) +
-                                      (0 + ... + pass_part<A>::loaded_bytes);
-  static constexpr int vector = vector_elements(widest_bytes);
-  static constexpr int vectors =
-      vectors_of_gradient_row(vector, loaded_bytes, columns::count == 0 ? 0 : sizeof(columns));
+/// @tparam V  elements a vector: 1 where rows are no whole number of vectors, or arrays misaligned
+template <int V, class Nodes, class Parts>
+struct gradient_pass;
+template <int V, std::size_t... K, class... Node, std::size_t... Index, class... Part>
+struct gradient_pass<V, pack_of<std::index_sequence<K...>, Node...>,
+                     pack_of<std::index_sequence<Index...>, Part...>> {
+  using columns = some_states<std::index_sequence<Index...>, typename Part::state...>;
+  using totals = some_states<std::index_sequence<K...>,
+                             std::conditional_t<Node::is_total, typename Node::value_of, void>...>;
+  static_assert(sizeof(columns) <= 32,
+                "warpwright::ew::run_row_gradients: too many reductions for one kernel; split it");
+  static constexpr int vector = V;
+  static constexpr int vectors = vectors_of_gradient_row(
+      V, (Part::loaded_bytes + ... + (0 + ... + decltype(Node::expression)::loaded_bytes)),
+      columns::count == 0 ? 0 : sizeof(columns));
   // With doubles, more registers a thread: the compiler spilled with less.
-  static constexpr unsigned max_threads = widest_bytes >= 8 ? 512 : 1024;
+  static constexpr unsigned max_threads = largest(Part::widest_bytes...) >= 8 ? 512 : 1024;
   struct registers {
-    pack<typename node_part<Node>::kernel_expression::template registers<vector>...> nodes;
-    pack<typename pass_part<A>::template registers<vector>...> parts;
+    pack<typename decltype(Node::expression)::template registers<V>...> nodes;
+    pack<typename Part::template registers<V>...> parts;
   };
-  using values = pack<node_values<Node, vector>...>;
+  struct alignas(V * sizeof(columns) % 16 == 0 ? 16 : alignof(columns)) states {
+    c_array<columns, V> of;
+  };
+  using values = pack<node_values<Node, V>...>;
 
-  pack<node_part<Node>...> nodes;
-  pack<pass_part<A>...> parts;
+  pack<Node...> nodes;
+  pack<Part...> parts;
   pack<row_width<float>, row_width<double>> width;
 
-  // One branch, the same for the whole grid, so that the loads follow each other.
+  WARPWRIGHT_HOST_DEVICE static columns none() {
+    columns s;
+    columns::each([&](auto k) { at<k.value>(s) = part<k.value>::none(); });
+    return s;
+  }
+  WARPWRIGHT_HOST_DEVICE static states no_states() {
+    states s;
+    for (columns& of_column : s.of) of_column = none();
+    return s;
+  }
+  WARPWRIGHT_HOST_DEVICE static columns combine(columns a, columns const& b) {
+    columns::each(
+        [&](auto k) { at<k.value>(a) = part<k.value>::combine(at<k.value>(a), at<k.value>(b)); });
+    return a;
+  }
+  WARPWRIGHT_HOST_DEVICE static totals add_up(totals a, totals const& b) {
+    totals::each(
+        [&](auto k) { at<k.value>(a) = no_contract::plus(at<k.value>(a), at<k.value>(b)); });
+    return a;
+  }
+
   template <bool Steady>
-  WARPWRIGHT_HOST_DEVICE void load(registers& r, pass_place<Steady> const& i) const {
-    if (i.partition.wide) {
-      load_from(r, pass_place<Steady, true>{i, i.partition});
-    } else {
-      load_from(r, i);
-    }
+  WARPWRIGHT_HOST_DEVICE void load(registers& r, matrix_index const& i) const {
+    leaf_load<Steady, V> const f{i};
+    (traversal<decltype(Node::expression)>::visit(at<K>(nodes).expression, f, at<K>(r.nodes)), ...);
+    (traversal<decltype(Part::expression)>::visit(at<Index>(parts).expression, f,
+                                                  at<Index>(r.parts)),
+     ...);
   }
   // Adds what some elements add to the totals of their row.
-  template <class Place>
-  WARPWRIGHT_HOST_DEVICE void add_totals(totals& sum, registers const& r, Place const& i) const {
+  WARPWRIGHT_HOST_DEVICE void add_totals(totals& sum, registers const& r,
+                                         matrix_index const& i) const {
     values x WARPWRIGHT_ZERO_ON_HOST;
-    unsigned const count = i.template count<vector>();  // no branch: it would keep all of y
     (evaluate<false, Node>(x, at<K>(nodes), at<K>(r.nodes), i), ...);
-    totals::each(nodes, [&](auto const& part, auto index) {
-      auto& of_row = at<index.value>(sum);
-      c_array<std::decay_t<decltype(of_row)>, vector> y;
-      compute(y, part.expression, at<index.value>(r.nodes), x, i);
-      WARPWRIGHT_UNROLL
-      for (unsigned j = 0; j < vector; ++j) y[j] = j < count ? y[j] : 0;
+    totals::each([&](auto k) {
+      auto& of_row = at<k.value>(sum);
+      c_array<std::decay_t<decltype(of_row)>, V> y;
+      compute(y, at<k.value>(nodes).expression, at<k.value>(r.nodes), x, i);
       of_row = no_contract::plus(of_row, pairwise_fold(y, add{}));
     });
   }
   // Adds some elements to the states of their columns, and stores their outputs. In this order: it
   // takes fewer registers (nvcc 13.0: no spills with bf16).
-  template <class Place>
-  WARPWRIGHT_HOST_DEVICE void finish(registers const& r, totals const& sum, Place const& i,
-                                     columns* of_columns, wholes& of_all) const {
+  WARPWRIGHT_HOST_DEVICE void finish(registers const& r, totals const& sum, matrix_index const& i,
+                                     states& of_columns) const {
     values x WARPWRIGHT_ZERO_ON_HOST;
-    totals::each(nodes, [&](auto const&, auto index) {
-      using node = nth_t<index.value, Node...>;
-      using real = typename node::value_of;
-      auto const& total = at<index.value>(sum);
-      of_type<node_values<node, vector>>(x).of[0] =
-          node::is_mean ? of_type<row_width<real>>(width).divide_by_cols(total) : total;
+    totals::each([&](auto k) {
+      using node = nth_t<k.value, Node...>;
+      auto const& total = at<k.value>(sum);
+      of_type<node_values<node, V>>(x).of[0] =
+          node::is_mean ? of_type<row_width<typename node::value_of>>(width).divide_by_cols(total)
+                        : total;
     });
     (evaluate<true, Node>(x, at<K>(nodes), at<K>(r.nodes), i), ...);
-    auto const reduce = [&](auto const& part, auto index, unsigned count, auto const& state) {
-      c_array<typename std::decay_t<decltype(part)>::value, vector> y;
-      compute(y, part.expression, at<index.value>(r.parts), x, i);
+    columns::each([&](auto k) {
+      using goal = part<k.value>;
+      c_array<typename goal::value, V> y;
+      compute(y, at<k.value>(parts).expression, at<k.value>(r.parts), x, i);
       WARPWRIGHT_UNROLL
-      for (unsigned j = 0; j < vector; ++j) {
-        if (j < count) state(y[j], j);
-      }
-    };
-    // Of a column that does not exist the state is never read.
-    columns::each(parts, [&](auto const& part, auto index) {
-      reduce(part, index, vector, [&](auto const& y, unsigned j) {
-        part.append(at<index.value>(of_columns[j]), y, i.row);
-      });
+      for (int j = 0; j < V; ++j) goal::append(at<k.value>(of_columns.of[j]), y[j]);
     });
-    wholes::each(parts, [&](auto const& part, auto index) {
-      reduce(part, index, i.template count<vector>(), [&](auto const& y, unsigned j) {
-        part.append(at<index.value>(of_all), y, i.element(j));
-      });
-    });
-    outputs::each(parts, [&](auto const& part, auto index) {
-      auto own = at<index.value>(r.parts);
-      fill(part.expression, own, x);
-      typename std::decay_t<decltype(part)>::template results<vector> result{};
-      unsigned const step = i.partition.wide ? 1 : i.step();
-      part.template compute<vector>(result, own, i.index, step);
-      if (i.partition.wide) return result.store_wide(part.data + i.index);
-      WARPWRIGHT_UNROLL
-      for (unsigned j = 0; j < vector; ++j) {
-        if (i.has(j, step)) part.data[i.index + j * step] = result.get(static_cast<int>(j));
-      }
-    });
+    (store(at<Index>(parts), at<Index>(r.parts), x, i), ...);
   }
 
  private:
-  template <class Place>
-  WARPWRIGHT_HOST_DEVICE void load_from(registers& r, Place const& i) const {
-    constexpr std::uint64_t wide = all_wide_bits;
-    (at<K>(nodes).expression.template load<vector, offsets::of(K)>(at<K>(r.nodes), i, wide), ...);
-    (at<Index>(parts).template load<vector, offsets::of(sizeof...(Node) + Index)>(
-         at<Index>(r.parts), i, wide),
-     ...);
-  }
+  template <std::size_t I>
+  using part = nth_t<I, Part...>;
+
   template <class E, class Registers>
   WARPWRIGHT_HOST_DEVICE static void fill(E const& expression, Registers& r, values const& x) {
     node_fill<values> const with{x};
     traversal<E>::visit(expression, with, r);
   }
-  template <class Y, class E, class Registers, class Place>
-  WARPWRIGHT_HOST_DEVICE static void compute(c_array<Y, vector>& y, E const& expression,
-                                             Registers own, values const& x, Place const& i) {
+  template <class Y, class E, class Registers>
+  WARPWRIGHT_HOST_DEVICE static void compute(c_array<Y, V>& y, E const& expression, Registers own,
+                                             values const& x, std::uint64_t i) {
     fill(expression, own, x);
     WARPWRIGHT_UNROLL
-    for (int j = 0; j < vector; ++j) {
-      y[j] = convert<Y>(
-          expression.template value<void, vector>(own, j, i.element(static_cast<unsigned>(j))));
+    for (int j = 0; j < V; ++j) {
+      y[j] = convert<Y>(expression.template value<void, V>(own, j, i + static_cast<unsigned>(j)));
     }
   }
   // The value of once(), of an expression with a sum of the row only where that is known.
-  template <bool AfterTotals, class N, class Registers, class Place>
-  WARPWRIGHT_HOST_DEVICE static void evaluate(values& x, node_part<N> const& part,
-                                              Registers const& r, Place const& i) {
+  template <bool AfterTotals, class N, class Registers>
+  WARPWRIGHT_HOST_DEVICE static void evaluate(values& x, N const& node, Registers const& r,
+                                              std::uint64_t i) {
     if constexpr (!N::is_total && (AfterTotals || !has_row_total<decltype(N::expression)>)) {
-      compute(of_type<node_values<N, vector>>(x).of, part.expression, r, x, i);
+      compute(of_type<node_values<N, V>>(x).of, node.expression, r, x, i);
+    }
+  }
+  template <class Goal, class Registers>
+  WARPWRIGHT_HOST_DEVICE static void store(Goal const& goal, Registers own, values const& x,
+                                           std::uint64_t i) {
+    if constexpr (std::is_void<typename Goal::state>::value) {
+      fill(goal.expression, own, x);
+      typename Goal::template results<V> result{};
+      goal.template compute<V>(result, own, i);
+      goal.template store<V, 0>(result, i, all_wide_bits);
     }
   }
 };

@@ -26,13 +26,11 @@ constexpr int vectors_of_gradient_row(int vector, int loaded_bytes, std::size_t 
                   gradient_register_bytes);
 }
 
-/// Which threads of which blocks take which elements: a block takes the columns of tile
+/// Which threads of which blocks take which vectors: a block takes the columns of tile
 /// `index % tiles`, and `rows_per_block` rows at once of those that it shares with no other block
 /// of this tile. A thread takes the vectors t, t + threads, … of its tile in each of its rows.
 struct gradient_partition {
   std::uint64_t rows = 0;
-  std::uint64_t cols = 0;
-  bool wide = false;     ///< a vector's elements are neighbours, else they are `vectors` apart
   unsigned vectors = 0;  ///< of a row
   thread_groups row{0};  ///< the threads of a row: 1, 2, 4, 8, 16 or a multiple of 32
   unsigned rows_per_block = 1;
@@ -44,16 +42,13 @@ struct gradient_partition {
   }
 };
 
-/// @param vector       elements a vector, a power of two
-/// @param per_thread   vectors that a thread keeps of a row
-/// @param whole_rows   whether a block must see whole rows, as their sums need it
-/// @param max_threads  of a block
+/// @param per_thread  vectors that a thread keeps of a row
+/// @param whole_rows  whether a block must see whole rows, as their sums need it
 constexpr gradient_partition plan_gradients(std::uint64_t rows, std::uint64_t cols, unsigned vector,
                                             unsigned per_thread, bool whole_rows,
                                             unsigned max_threads) {
   gradient_partition p;
   p.rows = rows;
-  p.cols = cols;
   if (cols == 0 || cols > max_cols) return p;  // the latter is refused
   p.vectors = static_cast<unsigned>(divide_up(cols, vector));
   // As many threads as keep the row, and as fill cache lines.
