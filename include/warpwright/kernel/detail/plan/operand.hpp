@@ -98,9 +98,13 @@ constexpr bool is_wide(operand const& o, unsigned head, unsigned vector) {
     case access_pattern::table:
       if (o.cols == 0) return true;
       return head == 0 && rest_of(o.cols, vector) == 0 && rest_of(o.address, o.aligned_bytes) == 0;
-    default:
-      return true;
+    case access_pattern::single:
+    case access_pattern::offset:
+    case access_pattern::absent:
+    case access_pattern::no_output:
+      break;
   }
+  return true;
 }
 
 /// The operands that can be moved by vectors, a bit each.
@@ -129,9 +133,13 @@ constexpr std::uint64_t span_bytes(operand const& o, std::uint64_t n) {
       return o.span;
     case access_pattern::table:
       return o.table * o.element_bytes;
-    default:
-      return o.count * o.element_bytes;
+    case access_pattern::elements:
+    case access_pattern::row:
+    case access_pattern::offset:
+    case access_pattern::absent:
+      break;
   }
+  return o.count * o.element_bytes;
 }
 
 /// Whether element i of both lies at the same place, for every i, and is as large.

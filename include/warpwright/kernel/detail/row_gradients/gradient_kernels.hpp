@@ -57,14 +57,14 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
 
     block.for_each_thread([&](unsigned t) { load(t, first, tile, std::false_type{}); });
     for (std::uint64_t row = first; row < partition.rows; row += step) {
-      for (unsigned k = 0; k < steps; ++k) {
-        unsigned const chunk = tile + k % chunks;
+      unsigned chunk = tile, following = tile;
+      WARPWRIGHT_NO_UNROLL
+      for (unsigned k = 0; k < steps; ++k, chunk = following) {
+        following = chunk + 1 == tile + chunks ? tile : chunk + 1;
         block.for_each_thread([&](unsigned t) {
           if (steps > 1 || row == first) load(t, row, chunk, std::true_type{});
           kept[t] = next[t];
-          bool const last = k + 1 == steps;
-          load(t, last ? row + step : row, last ? tile : tile + (k + 1) % chunks,
-               std::false_type{});
+          load(t, k + 1 == steps ? row + step : row, following, std::false_type{});
           if (k == 0) total[t] = {};
           if (Pass::totals::count == 0 || k >= chunks) return;
           each_vector<false>(t, row, chunk, [&](unsigned u, matrix_index const& i) {

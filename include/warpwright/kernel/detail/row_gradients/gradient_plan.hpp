@@ -6,6 +6,7 @@
 #pragma once
 
 #include <warpwright/kernel/detail/plan/row_partition.hpp>
+#include <warpwright/kernel/detail/reduce/block_reduce.hpp>
 #include <warpwright/kernel/detail/reduce/workspace.hpp>
 
 WARPWRIGHT_BEGIN

@@ -162,7 +162,7 @@ void run_row_function(Where const& execute, ragged_shape const& ragged, A const&
 
   std::uint64_t const n = elements_in(shape);
   constexpr int arrays = pass::operands + pass::statistic_operands;
-  operand operands[arrays];
+  c_array<operand, arrays> operands;
   c_array<operand, statistics + 1> of_statistics;
   c_array<int, matrices> counts;
   operand* next = operands;
