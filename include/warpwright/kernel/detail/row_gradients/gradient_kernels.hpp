@@ -18,10 +18,10 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
   using columns = typename Pass::columns;
   using totals = typename Pass::totals;
   struct kept_row {
-    c_array<typename Pass::registers, vectors> of;
+    c_array<typename Pass::registers, Pass::vectors> of;
   };
   struct kept_states {
-    c_array<typename Pass::states, vectors> of;
+    c_array<typename Pass::states, Pass::vectors> of;
   };
   struct shared {
     reduction_scratch<totals, Pass::max_threads> scratch;
@@ -47,7 +47,7 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
     unsigned const steps = chunks == 1 ? 1 : 2 * chunks;
     unsigned round = 0;
     auto const load = [&](unsigned t, std::uint64_t row, unsigned chunk, auto steady) {
-      each_vector<true>(t, row, chunk, [&](unsigned u, matrix_index const& i) {
+      each_vector<(V > 4)>(t, row, chunk, [&](unsigned u, matrix_index const& i) {
         pass.template load<steady.value>(next[t].of[u], i);
       });
     };
