@@ -80,7 +80,7 @@ struct top_k_kernel : warpwright::detail::kernel_base<max_top_k> {
     unsigned const enough = k + k / 8 + 4, count = static_cast<unsigned>(cols / L);
     std::uint64_t const row = block.index() / blocks * cols;
     auto* const kept = reinterpret_cast<std::uint64_t*>(block.dynamic_shared());
-    auto next = block.template per_thread<c_array<typename X::template registers<L>, vectors>>();
+    auto next = block.template per_thread<c_array<typename X::template registers<L>, read / L>>();
     auto own = block.template per_thread<c_array<std::uint64_t, read>>();
     auto some = block.template per_thread<c_array<std::uint64_t, top_k_kept>>();
     std::uint64_t bound = 1;
