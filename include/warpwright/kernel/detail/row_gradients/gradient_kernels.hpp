@@ -47,7 +47,7 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
     unsigned const steps = chunks == 1 ? 1 : 2 * chunks;
     unsigned round = 0;
     auto const load = [&](unsigned t, std::uint64_t row, unsigned chunk, auto steady) {
-      each_vector<(V > 4)>(t, row, chunk, [&](unsigned u, matrix_index const& i) {
+      each_vector<V == 1 || (V > 4)>(t, row, chunk, [&](unsigned u, matrix_index const& i) {
         pass.template load<steady.value>(next[t].of[u], i);
       });
     };

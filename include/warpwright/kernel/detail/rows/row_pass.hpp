@@ -163,9 +163,11 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
       batch_of(largest(static_cast<int>(sizeof(loaded)),
                        (E::loaded_bytes + ... + Output::loaded_bytes) * vector),
                max_vectors_in_flight, streamed_row_bytes_in_flight);
-  // Arrays that repeat come from the L2 cache, some of whose loads are to be in flight.
-  static constexpr bool has_repeated =
-      output_bytes > vector* static_cast<int>(sizeof(real)) && vector * sizeof(real) <= 16;
+  // One array that repeats comes from the L2 cache, some of whose loads are to be in flight; of two
+  // there were too few registers.
+  static constexpr int bytes_of_values = vector * static_cast<int>(sizeof(real));
+  static constexpr bool has_repeated = bytes_of_values <= 16 && (output_bytes > bytes_of_values) &&
+                                       (output_bytes <= 2 * bytes_of_values);
   static constexpr int half_of_vectors = vectors > 1 ? vectors / 2 : 1;
   static constexpr int streamed_store = has_repeated ? batch_of(output_bytes, 4) : half_of_vectors;
   static constexpr int streamed_batch =
@@ -438,7 +440,8 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
       fetch(x[u], u, p.index(v));
       transform(x[u], s.center);
     });
-    store_vectors<streamed_batch, streamed_batch>(x, s, p, first);
+    store_vectors<streamed_batch, has_repeated ? streamed_batch : batch<streamed_batch>>(x, s, p,
+                                                                                         first);
   }
   template <int V>
   WARPWRIGHT_HOST_DEVICE void store(registers<V>& r, row_values<real, V> const& x,
