@@ -367,3 +367,13 @@ TEST_CASE("the norms' bits are the host's, and the same in every run") {
     }
   }
 }
+
+TEST_CASE("long rows of 16-bit numbers with numbers beside them are read within their array") {
+  std::size_t const rows = 512, cols = 8196, n = rows * cols;  // many, and too long for registers
+  std::vector<__nv_bfloat16> const x(n, __float2bfloat16(0.5F));
+  std::vector<float> y(n);
+  ew::run_rows_host({rows, cols},
+                    ew::out(y.data(), n) = ew::softmax(ew::in(x.data(), n) * 0.5F + 1.0F));
+  CHECK(y.front() == Approx(1.0 / static_cast<double>(cols)));
+  CHECK(y.back() == Approx(1.0 / static_cast<double>(cols)));
+}

@@ -178,8 +178,8 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
       sizeof(real) == 8 ? max_row_threads : max_streamed_row_threads;
   // A row of one array, 16 bytes at a time, is copied to the cache without registers: 5 to 9 %
   // faster on an H100.
-  static constexpr bool is_copied =
-      E::operands == 1 && sizeof(loaded) == 16 && any_of_leaves<is_input, leaves_of<E>>;
+  static constexpr bool is_copied = E::operands == 1 && vector * E::loaded_bytes == 16 &&
+                                    sizeof(loaded) == 16 && any_of_leaves<is_input, leaves_of<E>>;
   using cache = row_cache<loaded, real, vector, is_copied>;
 
   // What a thread keeps of a row: vectors, and one element in no vector.
