@@ -353,6 +353,14 @@ def axis(of):
     return next((way for way in ways if len({way[0](s) for s in shapes}) == len(shapes) > 1), None)
 
 
+def of_most_rows(of):
+    """A panel's points, of equal rows those of the matrix that has most."""
+    most = {}
+    for shape in (s for points in of.values() for s in points if len(s) == 2):
+        most[shape[1]] = max(most.get(shape[1], 0), shape[0])
+    return {peer: {s: v for s, v in points.items() if len(s) != 2 or s[0] == most[s[1]]} for peer, points in of.items()}
+
+
 def svg_of(operation, panels, looks):
     """panels: [(title, {peer: {shape: (GB/s, us)}}, beside)]; for `beside` see table()."""
     peers = sorted({p for _, of, _ in panels for p in of}, key=order_of)
@@ -566,7 +574,8 @@ def make(results, page):
             panels = [(panel_title(c.key[1], mode), c.modes[mode],
                        {peer: ours for (of, peer), ours in c.ours_beside.items() if of == mode})
                       for c in parts for mode in sorted(c.modes, key=lambda m: m or 0)]
-            drawn = [p for p in panels if axis(p[1])]
+            drawn = [(title, of_most_rows(of), near) for title, of, near in panels]
+            drawn = [p for p in drawn if axis(p[1])]
             label = f"[{operation}](#{operation})" if drawn else operation
             rows += ["| " + " | ".join([label, title] + boundaries(of, looks, beside)) + " |"
                      for title, of, beside in panels]

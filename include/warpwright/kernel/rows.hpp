@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Softmax, log-softmax, layer norm and RMS norm of each row of a row-major matrix, as one kernel
-// with the elementwise work before and after them.
+// Softmax, log-softmax, layer norm, RMS norm and quantization of each row of a row-major matrix, as
+// one kernel with the elementwise work before and after them.
 //
 //   ew::run_rows(s, {rows, cols},
 //                ew::out(p, n) = ew::softmax(ew::in(scores, n) * scale + ew::row(mask, cols)));
@@ -139,7 +139,8 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// all their bytes. A function object with padding between its members needs an operator==. Arrays
 /// may be misaligned to any element, and an output may be in place of any in(). With rows = 0 or
 /// cols = 0 nothing is written.
-/// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
+/// @pre no output overlaps `lengths` of a ragged_shape, which is not checked; all memory is
+/// accessible from the stream's device and stays alive until the kernel has run
 /// @param shape   `{rows, cols}`, cols up to 2^31; causal(), or ragged_shape{{rows, cols},
 /// lengths}:
 ///   a row of no elements has no outputs but its statistics, which are of no meaning

@@ -24,8 +24,9 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @param x        an expression of rows * cols numbers that are computed in 32 bits or less
 /// @param values   rows * k elements of any type of numbers, converted as by cast()
 /// @param indices  rows * k integers of any type for the columns; or a null pointer of that type
-/// @throws std::invalid_argument  for another k; for operands that do not fit, as run() does; for
-///   null or misaligned results, and for those that overlap each other or what is read
+/// @throws std::invalid_argument  for another k; for 2^31 rows or more; for operands that do not
+///   fit, as run() does; for null or misaligned results, and for those that overlap each other or
+///   what is read
 /// @throws cuda_error             when a launch fails; what the pool throws
 /// **Stream:** one kernel, or two where blocks share rows. **Threads:** any. **Capture:** legal, as
 /// the pool's. **Cost:** every element is read once; rows in ascending order take longer.
