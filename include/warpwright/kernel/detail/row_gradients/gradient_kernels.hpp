@@ -12,7 +12,8 @@ WARPWRIGHT_BEGIN
 namespace ew::detail {
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-template <class Pass>
+/// @tparam Chunked  of rows that are too long for registers
+template <class Pass, bool Chunked>
 struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
   static constexpr unsigned V = Pass::vector, vectors = Pass::vectors;
   using columns = typename Pass::columns;
@@ -43,11 +44,10 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
     std::uint64_t const first = std::uint64_t{split} * partition.rows_per_block;
     std::uint64_t const step = std::uint64_t{partition.splits} * partition.rows_per_block;
     // A row in registers is computed at once; of another all chunks are added up, then finished.
-    unsigned const chunks = Pass::totals::count == 0 ? 1 : partition.chunks;
-    unsigned const steps = chunks == 1 ? 1 : 2 * chunks;
+    unsigned const chunks = Chunked ? partition.chunks : 1, steps = Chunked ? 2 * chunks : 1;
     unsigned round = 0;
     auto const load = [&](unsigned t, std::uint64_t row, unsigned chunk, auto steady) {
-      each_vector<V == 1 || (V > 4)>(t, row, chunk, [&](unsigned u, matrix_index const& i) {
+      each_vector<V == 1>(t, row, chunk, [&](unsigned u, matrix_index const& i) {
         pass.template load<steady.value>(next[t].of[u], i);
       });
     };
@@ -55,14 +55,20 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
       each_state(t, chunk, split, states[t], [](auto const& state, auto& left) { left = state; });
     };
 
-    block.for_each_thread([&](unsigned t) { load(t, first, tile, std::false_type{}); });
+    block.for_each_thread([&](unsigned t) {
+      if (!Chunked) {
+        load(t, first, tile, std::true_type{});
+        for (auto& of_vector : states[t].of) of_vector = Pass::no_states();
+      }
+      load(t, first, tile, std::false_type{});
+    });
     for (std::uint64_t row = first; row < partition.rows; row += step) {
       unsigned chunk = tile, following = tile;
       WARPWRIGHT_NO_UNROLL
       for (unsigned k = 0; k < steps; ++k, chunk = following) {
         following = chunk + 1 == tile + chunks ? tile : chunk + 1;
         block.for_each_thread([&](unsigned t) {
-          if (steps > 1 || row == first) load(t, row, chunk, std::true_type{});
+          if (Chunked) load(t, row, chunk, std::true_type{});
           kept[t] = next[t];
           load(t, k + 1 == steps ? row + step : row, following, std::false_type{});
           if (k == 0) total[t] = {};
@@ -76,10 +82,10 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
             combine_groups(block, total, block.shared().scratch, round++, partition.row,
                            [](totals const& a, totals const& b) { return Pass::add_up(a, b); });
           }
-          if (steps > 1 && k < chunks) continue;
+          if (Chunked && k < chunks) continue;
         }
         block.for_each_thread([&](unsigned t) {
-          if (steps > 1 || row == first) {
+          if (Chunked) {
             each_state(t, chunk, split, states[t], [&](auto& state, auto const& left) {
               state = row == first ? Pass::no_states() : left;
             });
@@ -87,12 +93,12 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
           each_vector<false>(t, row, chunk, [&](unsigned u, matrix_index const& i) {
             pass.finish(kept[t].of[u], total[t], i, states[t].of[u]);
           });
-          if (steps > 1) leave(t, chunk);
+          if (Chunked) leave(t, chunk);
         });
       }
     }
     block.trigger_dependents();
-    if (steps > 1 || Pass::columns::count == 0) return;
+    if (Chunked || Pass::columns::count == 0) return;
     if (partition.rows_per_block > 1) combine_rows(block, states);
     block.for_each_thread([&](unsigned t) {
       if (t < partition.row.threads) leave(t, tile);
@@ -104,8 +110,8 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
     return (chunk * vectors - partition.row_of_thread(t)) * partition.row.threads + t;
   }
   // Calls f(u, place) for the vectors of thread t in one of the rows from `row` on.
-  // @tparam All  past the end for the last one, so that loads are in no branch: the compiler then
-  //   keeps what several arrays or elements share, as col(), in one register
+  // @tparam All  past the end for the last one, so that loads are in no branch (nvcc 13.0: else
+  //   elements one by one spill)
   template <bool All, class F>
   WARPWRIGHT_HOST_DEVICE void each_vector(unsigned t, std::uint64_t row, unsigned chunk,
                                           F const& f) const {
@@ -114,9 +120,6 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
       if (!All) return;
       row = partition.rows - 1;
     }
-#if defined(__CUDA_ARCH__)
-    asm volatile("" : "+l"(row));  // else the loop over rows keeps an address for each array
-#endif
     WARPWRIGHT_UNROLL
     for (unsigned u = 0; u < vectors; ++u) {
       unsigned v = first_vector(t, chunk) + u * partition.row.threads;
@@ -134,8 +137,9 @@ struct gradient_kernel : warpwright::detail::kernel_base<Pass::max_threads> {
     WARPWRIGHT_UNROLL
     for (unsigned u = 0; u < vectors && Pass::columns::count != 0; ++u) {
       unsigned const v = first_vector(t, chunk) + u * partition.row.threads;
-      if (v >= partition.vectors) continue;
-      f(states.of[u], of_splits[std::uint64_t{split} * partition.vectors + v]);
+      if (v < partition.vectors) {
+        f(states.of[u], of_splits[std::uint64_t{split} * partition.vectors + v]);
+      }
     }
   }
   // Combines those of the rows that the block takes at once.
@@ -293,12 +297,16 @@ struct gradient_call {
     gradient_partition const partition = plan<Pass>(shape);
     auto* const memory =
         static_cast<unsigned char*>(workspace) + (results == 0 ? 0 : workspace_head_bytes);
-    if (partition.splits != 0) {
-      execute(
-          std::uint64_t{partition.tiles} * partition.splits,
-          partition.row.threads * partition.rows_per_block,
-          gradient_kernel<Pass>{{}, p, partition, reinterpret_cast<typename Pass::states*>(memory)},
-          name);
+    auto const run_pass = [&](auto chunked) {
+      execute(std::uint64_t{partition.tiles} * partition.splits,
+              partition.row.threads * partition.rows_per_block,
+              gradient_kernel<Pass, chunked.value>{
+                  {}, p, partition, reinterpret_cast<typename Pass::states*>(memory)},
+              name);
+    };
+    if (partition.splits != 0 && partition.chunks == 1) run_pass(std::false_type{});
+    if constexpr (Pass::totals::count != 0) {
+      if (partition.splits != 0 && partition.chunks > 1) run_pass(std::true_type{});
     }
     if constexpr (results != 0) {
       if (shape.cols == 0) return;
