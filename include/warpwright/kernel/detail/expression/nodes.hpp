@@ -217,7 +217,9 @@ struct column_input : detail::array_leaf<T> {
       WARPWRIGHT_UNROLL
       for (int j = 0; j < V; ++j) {
         r.set(j, data[line]);
-        if (++column == cols.divisor()) column = 0, ++line;
+        if (++column < cols.divisor()) continue;
+        column = 0;
+        ++line;
       }
     }
   }

@@ -116,8 +116,6 @@ void reduce_each_row(Where const& execute, ragged_shape const& ragged, R const&.
 // Vectors of one row that neighbouring threads of a block take: of 16 bytes each they fill whole
 // cache lines. Few, so that the block's other threads combine the states of many blocks quickly.
 inline constexpr unsigned max_columns_per_tile = 16;
-// Rows that a thread loads before it adds, where its vector is one element.
-inline constexpr int scalar_rows_per_iteration = 8;
 inline constexpr std::size_t max_column_state_bytes =
     128;  // two for each column and warp are shared
 // The states of a thread's columns stay in registers.
@@ -167,18 +165,20 @@ struct column_reduction {
       "carry less");
   static constexpr int vector =
       Pass::vector * sizeof(states) <= max_vector_state_bytes ? Pass::vector : 1;
-  // Resident blocks an SM: four with light states and few arrays, as reduce() has. (Nine arrays,
-  // some of them row() and col(), took local memory even with two.)
-  static constexpr unsigned light_blocks =
+  // Resident blocks an SM: four with light states and few arrays, as reduce() has.
+  static constexpr unsigned least_blocks =
       vector * sizeof(states) <= max_vector_state_bytes / 4 && Pass::operands <= 4
           ? reduce_blocks_per_sm
           : 2;
-  static constexpr unsigned least_blocks = Pass::operands > 8 ? 1 : light_blocks;
-  static constexpr int rows_per_iteration = vector == 1 ? scalar_rows_per_iteration : Pass::vectors;
+  // Rows that a thread loads before it adds: of many arrays few, or they would be spilled.
+  static constexpr bool has_many = Pass::operands > 8;
+  static constexpr int single_rows = has_many ? 4 : 8;  // where its vector is one element
+  static constexpr int rows_per_iteration =
+      vector == 1 ? single_rows : (has_many ? 1 : Pass::vectors);
 
   static constexpr cols_plan plan(std::uint64_t rows, std::uint64_t cols, bool wide) {
     return plan_cols(rows, cols, wide, vector,
-                     static_cast<unsigned>(wide ? rows_per_iteration : scalar_rows_per_iteration));
+                     static_cast<unsigned>(wide ? rows_per_iteration : single_rows));
   }
   // Whether every row's operands can be moved by vectors from its first element on.
   static constexpr bool is_wide(operand const* operands, std::uint64_t cols) {
@@ -279,7 +279,7 @@ struct reduce_cols_kernel
       if (columns::vector > 1 && plan.wide) {
         reduce_tile<columns::vector, columns::rows_per_iteration>(block, pass, tile, split, round);
       } else {
-        reduce_tile<1, scalar_rows_per_iteration>(block, pass, tile, split, round);
+        reduce_tile<1, columns::single_rows>(block, pass, tile, split, round);
       }
     }
   }
