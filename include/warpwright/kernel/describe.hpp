@@ -45,7 +45,7 @@ struct indexed_assignment;
 namespace detail {
 
 struct raw_bits;
-template <class K, class E, class I>
+template <class K, class E, class Index>
 struct row_input_at;
 
 // Static members of a functor by which it is printed; a functor may lack any of them.
@@ -158,8 +158,8 @@ class description {
     add_parameter(node.kind, 0);
     (line_ += ")") += parts[static_cast<unsigned char>(Part)];
   }
-  template <class K, class E, class I>
-  void add(row_input_at<K, E, I> const& node, int = 0) {
+  template <class K, class E, class Index>
+  void add(row_input_at<K, E, Index> const& node, int = 0) {
     add(row_function<K, E, row_part{}>{node.kind, node.expression});
     add_closed(".input_at(", node.index);
   }

@@ -69,7 +69,7 @@ template <class A, class = detail::if_expression<A>>
 /// The largest value of each column, as column_sum(); NaN if any is.
 template <class A, class = detail::if_expression<A>>
 [[nodiscard]] auto column_max(A const& x) {
-  return reduction<detail::of_column<decltype(max(x).kind)>, A>{{}, x};
+  return reduction<detail::of_column<decltype((max)(x).kind)>, A>{{}, x};
 }
 /// `to(pointer) += column_sum(x)`: adds each column's result to what is there.
 template <class T, class K, class E>

@@ -30,10 +30,10 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// @throws cuda_error             when a launch fails; what the pool throws
 /// **Stream:** one kernel, or two where blocks share rows. **Threads:** any. **Capture:** legal, as
 /// the pool's. **Cost:** every element is read once; rows in ascending order take longer.
-template <class Pool, class X, class T, class I, class = detail::if_pool<Pool>,
+template <class Pool, class X, class T, class Index, class = detail::if_pool<Pool>,
           class = detail::if_expression<X>>
 void top_k(stream_ref stream, Pool& pool, matrix_shape const& shape, std::uint64_t k, X const& x,
-           T* values, I* indices) {
+           T* values, Index* indices) {
   auto const memory = [&](std::size_t bytes) {
     return detail::workspace_block<Pool>{pool, stream, bytes, shape.where};
   };
@@ -42,8 +42,8 @@ void top_k(stream_ref stream, Pool& pool, matrix_shape const& shape, std::uint64
 }
 
 /// The same on the calling thread, over arrays in host memory.
-template <class X, class T, class I, class = detail::if_expression<X>>
-void top_k_host(matrix_shape const& shape, std::uint64_t k, X const& x, T* values, I* indices) {
+template <class X, class T, class Index, class = detail::if_expression<X>>
+void top_k_host(matrix_shape const& shape, std::uint64_t k, X const& x, T* values, Index* indices) {
   auto const memory = [](std::size_t bytes) { return detail::host_workspace{bytes}; };
   detail::find_top_k(detail::on_calling_thread{shape.where}, memory, shape, k,
                      detail::as_expression(x), values, indices);

@@ -133,7 +133,7 @@ class ticket {
   }
 
  private:
-  template <class I, class O>
+  template <class Input, class Output>
   friend class batcher;
   ticket(detail::batcher_core& core, detail::ticket_slot* slot) noexcept
       : core_{&core}, slot_{slot} {}

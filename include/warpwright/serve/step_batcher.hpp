@@ -23,6 +23,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#pragma push_macro( \
+    "slots")  // of Qt, unless QT_NO_KEYWORDS is defined: also where slots() is called
+#undef slots
+
 WARPWRIGHT_BEGIN
 
 namespace detail {
@@ -158,3 +162,4 @@ WARPWRIGHT_END
 #if !WARPWRIGHT_COMPILED
 #include <warpwright/serve/detail/step_batcher_definitions.hpp>
 #endif
+#pragma pop_macro("slots")

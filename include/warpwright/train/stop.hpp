@@ -62,11 +62,11 @@ class stop_options {
 class stop_signal : detail::noncopyable {
  public:
   /// Installs handlers, which interrupt no system call.
-  /// @param signals  up to 8; default: SIGTERM and SIGINT
+  /// @param numbers  of signals, up to 8; default: SIGTERM and SIGINT
   /// @throws std::invalid_argument  for a signal that cannot be handled, a limit that is not above
   ///   0, or if there is another stop_signal
   /// @throws std::runtime_error     when the system has no pipe
-  explicit stop_signal(std::initializer_list<int> signals = {SIGTERM, SIGINT},
+  explicit stop_signal(std::initializer_list<int> numbers = {SIGTERM, SIGINT},
                        stop_options options = {},
                        source_location where = source_location::current());
   /// Installs the handlers that were there before.

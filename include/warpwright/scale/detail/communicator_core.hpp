@@ -339,7 +339,7 @@ class communicator_core final : public store_events, noncopyable {
   }
 
  private:
-  static constexpr std::uint64_t soon = 2000 * milliseconds;
+  static constexpr std::uint64_t soon = 2000 * ns_per_ms;
   struct pending_call {
     stream_ref stream;
     collective_call call;
@@ -399,7 +399,7 @@ class communicator_core final : public store_events, noncopyable {
   }
   WARPWRIGHT_COLD void wait_until_lost() const noexcept {
     std::uint64_t const until = monotonic_nanoseconds() + soon;
-    while (!is_lost() && monotonic_nanoseconds() < until) sleep_nanoseconds(milliseconds);
+    while (!is_lost() && monotonic_nanoseconds() < until) sleep_nanoseconds(ns_per_ms);
   }
   WARPWRIGHT_COLD void settle(ncclResult_t result, char const* name, source_location where) {
     // Where another rank has ended NCCL may know it before the store, which knows which.

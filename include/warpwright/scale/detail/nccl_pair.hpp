@@ -97,7 +97,7 @@ class nccl_pair : noncopyable {
   [[nodiscard]] WARPWRIGHT_COLD bool wait_for_abort(double seconds) const noexcept {
     std::uint64_t const until = monotonic_after(seconds);
     while (aborts_.load(memory_order::acquire) != 0 && monotonic_nanoseconds() < until) {
-      sleep_nanoseconds(milliseconds);
+      sleep_nanoseconds(ns_per_ms);
     }
     return aborts_.load(memory_order::acquire) == 0;
   }
@@ -107,7 +107,7 @@ class nccl_pair : noncopyable {
                                                   is_over over) noexcept {
     if (result != ncclSuccess && result != ncclInProgress) return result;
     std::uint64_t const until = monotonic_after(deadline);
-    for (std::uint64_t pause = 1000;; pause = pause < milliseconds ? pause * 2 : pause) {
+    for (std::uint64_t pause = 1000;; pause = pause < ns_per_ms ? pause * 2 : pause) {
       {
         unique_lock<mutex> const lock{guard_mutex_};
         if (guard_ == nullptr) return ncclRemoteError;  // aborted

@@ -44,7 +44,7 @@ inline constexpr std::uint64_t no_exchange = 0, regrouping = ~std::uint64_t{0},
                                hanging = regrouping - 1;
 inline constexpr std::uint64_t for_good = 1;
 inline constexpr std::uint32_t store_version = 4;
-inline constexpr std::uint64_t milliseconds = 1000000U;  // in ns
+inline constexpr std::uint64_t ns_per_ms = 1000000U;
 
 enum class collective : std::uint8_t {
   none,

@@ -83,7 +83,7 @@ WARPWRIGHT_COLD void find_hanging(array<Record*> const& group) {
   std::uint64_t replay = 0;                 // 1 + what a rank has done that waits in one
   for (Record* m : group) {
     if (!m->lives()) continue;
-    if (!m->answered && now - m->last_heard > 1000 * milliseconds) {
+    if (!m->answered && now - m->last_heard > 1000 * ns_per_ms) {
       m->lose("does not answer: stopped, or its host is gone");
       continue;
     }

@@ -42,7 +42,7 @@ class store_client : noncopyable {
       : deadline_{deadline} {
     std::uint64_t until = monotonic_after(deadline);
     find_store(place, until, where);
-    until += 1000 * milliseconds;  // for the store's answer
+    until += 1000 * ns_per_ms;  // for the store's answer
     message_header header{};
     char const* payload = nullptr;
     text missing = "rank 0, which has accepted this one, has not answered";
@@ -173,7 +173,7 @@ class store_client : noncopyable {
     text problem = "";
     text refusal = "";  // says more than what comes later
     bool found_file = place.file.empty();
-    for (std::uint64_t pause = 2 * milliseconds;;) {
+    for (std::uint64_t pause = 2 * ns_per_ms;;) {
       bool const known = place.file.empty() || read_store_file(at);
       found_file = found_file || known;
       for (int port = at.port; known && port < at.port + at.ports; ++port) {
@@ -181,7 +181,7 @@ class store_client : noncopyable {
       }
       if (monotonic_nanoseconds() + pause >= until) break;
       sleep_nanoseconds(pause);
-      if (pause < 50 * milliseconds) pause *= 2;
+      if (pause < 50 * ns_per_ms) pause *= 2;
     }
     text const who =
         place.joins ? text{"this process"} : text{"rank "} + place.rank + " of " + place.ranks;
@@ -232,7 +232,7 @@ class store_client : noncopyable {
     std::uint64_t const now = monotonic_nanoseconds();
     bool const same = std::memcmp(&state, &sent_, sizeof state) == 0;
     auto const quarter = static_cast<std::uint64_t>(deadline_ * 0.25e9);
-    std::uint64_t const period = quarter < 500 * milliseconds ? quarter : 500 * milliseconds;
+    std::uint64_t const period = quarter < 500 * ns_per_ms ? quarter : 500 * ns_per_ms;
     if (!asked && same && (now_at_once || now - last_sent_ < period)) return;
     sent_ = state;
     last_sent_ = now;
@@ -270,7 +270,7 @@ class store_client : noncopyable {
     }
     // The store is not there; what the graph's replays and the collectives do is still watched.
     while (!stop_.load(memory_order::acquire)) {
-      sleep_nanoseconds(20 * milliseconds);
+      sleep_nanoseconds(20 * ns_per_ms);
       events_->tick();
     }
   }

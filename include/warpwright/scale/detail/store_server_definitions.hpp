@@ -86,8 +86,8 @@ class store_server : noncopyable {
     for (bool accepts = true;;) {
       std::uint64_t const now = monotonic_nanoseconds();
       if (stop_until != 0 && (idle() || now >= stop_until)) return;
-      if (reported_ && stop_until > now + 2000 * milliseconds) {
-        stop_until = now + 2000 * milliseconds;
+      if (reported_ && stop_until > now + 2000 * ns_per_ms) {
+        stop_until = now + 2000 * ns_per_ms;
       }
       // Others may still need it, to name a rank that they wait for.
       if (stop_.load(memory_order::acquire) && stop_until == 0) stop_until = now + deadline_ns_;
@@ -403,12 +403,12 @@ class store_server : noncopyable {
       if (all || now >= report_at_) end_report();
     }
     if (now < next_beat_) return;
-    next_beat_ = now + (deadline_ < 2.0 ? deadline_ns_ / 8 : 250 * milliseconds);
+    next_beat_ = now + (deadline_ < 2.0 ? deadline_ns_ / 8 : 250 * ns_per_ms);
     std::uint64_t newcomers = 0;
     for (member const* m : members_) newcomers += m->newcomer ? 1U : 0U;
     for (member* m : members_) {
       // Who has not said who it is, or been refused, keeps no place for long.
-      if (!m->known && now - m->last_heard > 2000 * milliseconds) m->socket = socket_handle{};
+      if (!m->known && now - m->last_heard > 2000 * ns_per_ms) m->socket = socket_handle{};
       // One beat is enough for who does not read.
       if (m->known && m->out.empty()) {
         text const missing = group_ == 0 ? missing_text() : text{""};
@@ -441,7 +441,7 @@ class store_server : noncopyable {
   WARPWRIGHT_COLD void begin_report(text const& reason) {
     if (reported_ || report_at_ != 0) return;
     reason_ = reason;
-    report_at_ = monotonic_nanoseconds() + 500 * milliseconds;
+    report_at_ = monotonic_nanoseconds() + 500 * ns_per_ms;
     for (member* m : members_) m->answered = false;
     send_all(message_kind::ask, 0, nullptr, 0);
   }

@@ -4,6 +4,9 @@
 
 #include <warpwright/serve/step_batcher.hpp>
 
+#pragma push_macro("slots")
+#undef slots
+
 WARPWRIGHT_BEGIN
 
 WARPWRIGHT_INLINE step_batcher::step_batcher(step_batcher_options const& options,
@@ -268,3 +271,4 @@ WARPWRIGHT_INLINE bool step_batcher::finish(std::uint64_t id) noexcept {
 }
 
 WARPWRIGHT_END
+#pragma pop_macro("slots")

@@ -190,11 +190,12 @@ class checkpoint_core : noncopyable {
     slots_.clear();
     while (ring_ == nullptr) {
       slot_bytes_ = (wanted / most_slots + 4095) / 4096 * 4096;
-      std::size_t const slots = (wanted + slot_bytes_ - 1) / slot_bytes_;
+      std::size_t const slot_count = (wanted + slot_bytes_ - 1) / slot_bytes_;
       try {
-        ring_ = static_cast<unsigned char*>(memory_.allocate(slots * slot_bytes_, 4096, where));
-        ring_bytes_ = slots * slot_bytes_;
-        while (slots_.size() != slots) slots_.emplace_back(slot_flags, where);
+        ring_ =
+            static_cast<unsigned char*>(memory_.allocate(slot_count * slot_bytes_, 4096, where));
+        ring_bytes_ = slot_count * slot_bytes_;
+        while (slots_.size() != slot_count) slots_.emplace_back(slot_flags, where);
       } catch (std::bad_alloc const&) {
         free_ring();
         slots_.clear();

@@ -21,7 +21,7 @@ namespace detail {
 struct stop_state {
   static constexpr int none = 0, by_request = -1, by_time = -2, by_rank = -3;
   atomic<int> reason{none};  // or a signal
-  atomic<int> signals;       // that came
+  atomic<int> received;      // signals
   atomic<int> pipe{-1};      // to write to; -1: there is no stop_signal
 };
 inline stop_state& the_stop_state() noexcept {
@@ -44,7 +44,7 @@ inline void request_stop(int reason) noexcept {
 
 // Not extern "C": both runtimes may be in a program, each with a state of its own.
 inline void handle_stop(int signal) {
-  if (the_stop_state().signals.fetch_add(1, memory_order::acq_rel) > 0) {
+  if (the_stop_state().received.fetch_add(1, memory_order::acq_rel) > 0) {
     ::signal(signal, SIG_DFL);
     ::raise(signal);
     return;
@@ -54,13 +54,13 @@ inline void handle_stop(int signal) {
 
 }  // namespace detail
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE stop_signal::stop_signal(std::initializer_list<int> signals,
+WARPWRIGHT_COLD WARPWRIGHT_INLINE stop_signal::stop_signal(std::initializer_list<int> numbers,
                                                            stop_options options,
                                                            source_location where)
     : options_{std::move(options)} {
-  if (signals.size() > most) {
+  if (numbers.size() > most) {
     detail::throw_invalid_argument(
-        detail::text{"stop_signal: "} + signals.size() + " signals; give at most 8", where);
+        detail::text{"stop_signal: "} + numbers.size() + " signals; give at most 8", where);
   }
   if (!(options_.seconds_ >= 0.0 && options_.seconds_ <= 1e9)) {
     detail::throw_invalid_argument(detail::text{"stop_signal: a time limit of "} +
@@ -84,7 +84,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE stop_signal::stop_signal(std::initializer_list
   std::memset(&action, 0, sizeof action);
   action.sa_handler = &detail::handle_stop;
   action.sa_flags = SA_RESTART;
-  for (int const signal : signals) {
+  for (int const signal : numbers) {
     if (::sigaction(signal, &action, &before_[installed_]) != 0) {
       restore();
       detail::throw_invalid_argument(
@@ -101,7 +101,7 @@ WARPWRIGHT_INLINE void stop_signal::restore() noexcept {
   }
   detail::the_stop_state().pipe.store(-1, detail::memory_order::release);
   detail::the_stop_state().reason.store(detail::stop_state::none, detail::memory_order::release);
-  detail::the_stop_state().signals.store(0, detail::memory_order::release);
+  detail::the_stop_state().received.store(0, detail::memory_order::release);
   ::close(pipe_[0]);
   ::close(pipe_[1]);
 }

@@ -83,8 +83,8 @@ struct some_states<std::index_sequence<Index...>, State...>
   }
 
  private:
-  template <class S, class F, class I>
-  WARPWRIGHT_HOST_DEVICE static void one(F const& f, I index) {
+  template <class S, class F, class At>
+  WARPWRIGHT_HOST_DEVICE static void one(F const& f, At index) {
     if constexpr (!std::is_void<S>::value) f(index);
   }
 };
@@ -229,8 +229,8 @@ struct gradient_pass<V, pack_of<std::index_sequence<K...>, Node...>,
   }
 
  private:
-  template <std::size_t I>
-  using part = nth_t<I, Part...>;
+  template <std::size_t Place>
+  using part = nth_t<Place, Part...>;
 
   template <class E, class Registers>
   WARPWRIGHT_HOST_DEVICE static void fill(E const& expression, Registers& r, values const& x) {

@@ -21,7 +21,7 @@ using row_value_t =
     std::conditional_t<std::is_same<typename E::template value_type<void>, double>::value, double,
                        float>;
 
-template <class K, class E, class I>
+template <class K, class E, class Index>
 struct row_input_at;
 
 }  // namespace detail
@@ -58,9 +58,9 @@ struct row_function {
   /// The input() of each row in one column, as the logit of a target; 0 where the row has no such
   /// column, as -1, and nothing is read.
   /// @param index  `col(pointer, cols)` of integers: the column of each row
-  template <class I>
-  [[nodiscard]] detail::row_input_at<K, E, I> input_at(column_input<I> const& index) const {
-    static_assert(std::is_integral<I>::value,
+  template <class Index>
+  [[nodiscard]] detail::row_input_at<K, E, Index> input_at(column_input<Index> const& index) const {
+    static_assert(std::is_integral<Index>::value,
                   "warpwright::ew: input_at() takes col(pointer, cols) of integers, a column each");
     return {{}, kind, expression, index};
   }
@@ -126,17 +126,17 @@ struct row_function_leaf {
 
 // What input_at() returns, held as statistics are. It is read before the row is stored, which may
 // be in place.
-template <class K, class E, class I>
+template <class K, class E, class Index>
 struct row_input_at : row_function_leaf<K, E, row_part::log_sum_exp> {
   static constexpr int operands = 1 + E::operands;
   K kind;
   E expression;
-  column_input<I> index;
+  column_input<Index> index;
 
-  template <int V, int First, class Index>
-  WARPWRIGHT_HOST_DEVICE void load(row_values<row_value_t<E>, 1>& r, Index const& i,
+  template <int V, int First, class At>
+  WARPWRIGHT_HOST_DEVICE void load(row_values<row_value_t<E>, 1>& r, At const& i,
                                    std::uint64_t wide) const {
-    static_assert(std::is_same<Index, row_index>::value,
+    static_assert(std::is_same<At, row_index>::value,
                   "warpwright::ew: input_at() is one number a row: in run_rows() it goes to an "
                   "out() of as many, beside statistics, numbers and col()");
     auto const k = static_cast<std::uint64_t>(index.data[row_of(i, index.cols)]);
@@ -155,8 +155,8 @@ struct row_input_at : row_function_leaf<K, E, row_part::log_sum_exp> {
 
 template <class K, class E, row_part Part>
 struct is_of_row<row_function<K, E, Part>> : std::bool_constant<is_statistic(Part)> {};
-template <class K, class E, class I>
-struct is_of_row<row_input_at<K, E, I>> : std::true_type {};
+template <class K, class E, class Index>
+struct is_of_row<row_input_at<K, E, Index>> : std::true_type {};
 
 struct to_row_function_leaf {
   template <class K, class E, row_part Part>
@@ -183,8 +183,8 @@ struct row_function_of<row_function<K, E, Part>> : std::true_type {
   using type = row_function<K, E>;
   static constexpr bool is_input = Part == row_part::input;
 };
-template <class K, class E, class I>
-struct row_function_of<row_input_at<K, E, I>> : row_function_of<row_function<K, E>> {};
+template <class K, class E, class Index>
+struct row_function_of<row_input_at<K, E, Index>> : row_function_of<row_function<K, E>> {};
 template <class E>
 inline constexpr bool has_row_function = any_of_leaves<row_function_of, leaves_of<E>>;
 

@@ -50,7 +50,7 @@ WARPWRIGHT_HOST_DEVICE V value_of_key(std::uint64_t key) {
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 // V: the type of the elements' values, of which X are, or keys.
-template <class X, class V, class T, class I>
+template <class X, class V, class T, class Index>
 struct top_k_kernel : warpwright::detail::kernel_base<max_top_k> {
   static constexpr int read = X::loaded_bytes < 8 ? 8 : 4;  // elements of a thread and iteration
   using pass = reduction_pass<false, reduction_assignment<V, counting<is_true>, X>>;
@@ -65,7 +65,7 @@ struct top_k_kernel : warpwright::detail::kernel_base<max_top_k> {
   unsigned blocks;       // of a row
   std::uint64_t* found;  // null: results go to values and indices
   bits_of<T>* values;
-  I* indices;
+  Index* indices;
 
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
@@ -180,7 +180,7 @@ struct top_k_kernel : warpwright::detail::kernel_base<max_top_k> {
         if (place < k && found != nullptr) found[i] = key;
         if (place >= k || found != nullptr) continue;
         values[i] = element_traits<T>::encode(prepare_encode<T>(value_of_key<V>(key)));
-        if (indices != nullptr) indices[i] = static_cast<I>(~static_cast<std::uint32_t>(key));
+        if (indices != nullptr) indices[i] = static_cast<Index>(~static_cast<std::uint32_t>(key));
       }
     });
   }
@@ -188,14 +188,14 @@ struct top_k_kernel : warpwright::detail::kernel_base<max_top_k> {
 
 // Finds the k largest of each row, on a stream or on the calling thread. Where blocks share a row,
 // what they find is in a block of memory(bytes).
-template <class Where, class Memory, class X, class T, class I>
+template <class Where, class Memory, class X, class T, class Index>
 void find_top_k(Where const& execute, Memory const& memory, matrix_shape const& shape,
-                std::uint64_t k, X const& x, T* values, I* indices) {
+                std::uint64_t k, X const& x, T* values, Index* indices) {
   using V = value_t<X>;
-  static_assert(is_number<V> && sizeof(V) <= 4 && is_number<T> && std::is_integral<I>::value,
+  static_assert(is_number<V> && sizeof(V) <= 4 && is_number<T> && std::is_integral<Index>::value,
                 "warpwright::ew::top_k: elements are numbers that are computed in at most 32 bits "
                 "(cast<float>() others), values go to numbers and columns to integers");
-  using pass = typename top_k_kernel<X, V, T, I>::pass;
+  using pass = typename top_k_kernel<X, V, T, Index>::pass;
   check_row_length(shape);
   if (k > max_top_k || k > shape.cols) {
     refuse("top_k()",
@@ -210,7 +210,7 @@ void find_top_k(Where const& execute, Memory const& memory, matrix_shape const& 
   auto* const bits = reinterpret_cast<bits_of<T>*>(values);
   memory_range const results[] = {
       range_of(reduction_assignment<T, int, int>{bits, 0, 0}, found),
-      range_of(reduction_assignment<I, int, int>{indices, 0, 0}, found)};
+      range_of(reduction_assignment<Index, int, int>{indices, 0, 0}, found)};
   int const given = indices != nullptr ? 2 : 1;
   check_result_ranges(results, given, nullptr, 0, shape.where);
   check_results_disjoint(results, given, operands, pass::operands, n, shape.where);
@@ -224,15 +224,15 @@ void find_top_k(Where const& execute, Memory const& memory, matrix_shape const& 
   auto const few = static_cast<unsigned>(k);
   std::uint64_t const most = std::max<std::uint64_t>(top_k_sms / shape.rows, 1);
   auto const blocks =
-      static_cast<unsigned>(std::min(most, divide_up(shape.cols, std::uint64_t{8} * max_top_k)));
+      static_cast<unsigned>((std::min)(most, divide_up(shape.cols, std::uint64_t{8} * max_top_k)));
   bool const wide = column_reduction<pass>::is_wide(operands, shape.cols);
-  top_k_kernel<X, V, T, I> kernel{{}, x, shape.cols, wide, few, blocks, nullptr, bits, indices};
+  top_k_kernel<X, V, T, Index> kernel{{}, x, shape.cols, wide, few, blocks, nullptr, bits, indices};
   if (blocks == 1) return launch(kernel);
   auto block = memory(found * blocks * sizeof(std::uint64_t));
   kernel.found = static_cast<std::uint64_t*>(block.data());
   launch(kernel);
   input<std::uint64_t> const keys{{kernel.found}, found * blocks};
-  launch(top_k_kernel<input<std::uint64_t>, V, T, I>{
+  launch(top_k_kernel<input<std::uint64_t>, V, T, Index>{
       {}, keys, blocks * k, false, few, 1, nullptr, bits, indices});
 }
 
