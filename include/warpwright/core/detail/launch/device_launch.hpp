@@ -67,12 +67,12 @@ class device_block {
   }
   // The shared memory of a block lasts until all have left and it ends. Relaxed: a release would
   // wait for stores.
-  __device__ void leave_cluster(unsigned blocks) const {
+  __device__ void leave_cluster([[maybe_unused]] unsigned blocks) const {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     if (blocks > 1) asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 #endif
   }
-  __device__ void end_cluster(unsigned blocks) const {
+  __device__ void end_cluster([[maybe_unused]] unsigned blocks) const {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     if (blocks > 1) asm volatile("barrier.cluster.wait;" ::: "memory");
 #endif
