@@ -82,24 +82,15 @@ constexpr pixel_partition make_pixel_partition(tile_partition const& tiles, unsi
     std::uint64_t const of_a_warp = std::uint64_t{vector} * warp_stride;
     pixels = (pixels + of_a_warp - 1) / of_a_warp * warp_stride;
   }
+  p.threads_per_row = small_divisor{static_cast<std::uint32_t>(pixels)};
   std::uint64_t threads = pixels;
   for (int k = 0; k < p.batches.count; ++k) {
     std::uint64_t const extent = p.batches.each[k].extent.divisor();
     if (threads > limit / extent) return p;
     threads *= extent;
   }
-  if (threads > limit) return p;
-  p.threads_per_row = small_divisor{static_cast<std::uint32_t>(pixels)};
   p.threads = threads;
   return p;
-}
-
-// Element j of channel 0 of V pixels, `Pitch` elements apart.
-template <int Pitch, class Bits, int V, int Count>
-WARPWRIGHT_HOST_DEVICE void pick(packed_vector<Bits, V>& r,
-                                 packed_vector<Bits, Count> const& pixels) {
-  WARPWRIGHT_UNROLL
-  for (int j = 0; j < V; ++j) r.set(j, pixels.get(j * Pitch));
 }
 
 // V pixels in registers, in the order of memory, from the next channel on.
@@ -130,11 +121,11 @@ struct pixel_vector {
   // Extracts one channel's elements, and shifts the next channel to the front.
   WARPWRIGHT_HOST_DEVICE void take(packed_vector<Bits, V>& r, unsigned pitch) {
     if (V == 1 || pitch == 3) {
-      pick<3>(r, elements);
+      pick<3>(r);
     } else if (pitch == 4) {
-      pick<4>(r, elements);
+      pick<4>(r);
     } else {
-      pick<2>(r, elements);
+      pick<2>(r);
     }
     constexpr int whole = sizeof(Bits) / 4;
     constexpr unsigned shift = 8 * sizeof(Bits) % 32;
@@ -148,6 +139,12 @@ struct pixel_vector {
 
  private:
   static constexpr unsigned part_words = V * sizeof(Bits) / 4;
+
+  template <int Pitch>
+  WARPWRIGHT_HOST_DEVICE void pick(packed_vector<Bits, V>& r) const {
+    WARPWRIGHT_UNROLL
+    for (int j = 0; j < V; ++j) r.set(j, elements.get(j * Pitch));
+  }
 };
 
 }  // namespace ew::detail

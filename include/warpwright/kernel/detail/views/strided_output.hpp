@@ -125,22 +125,6 @@ constexpr bool reorder(memory_order const& order, axes<Rank>& map, std::int64_t&
   return true;
 }
 
-template <class Data, int Rank>
-constexpr bool reorder(memory_order const& order, Data*& data, axes<Rank>& map) {
-  std::int64_t first = 0;
-  bool const fits = reorder(order, map, first);
-  if (fits && data != nullptr) data += first;
-  return fits;
-}
-struct reorder_views {
-  memory_order const& order;
-  bool fit = true;
-  template <class T, int Rank>
-  void operator()(view_input<T, Rank>& view) {
-    fit = fit && reorder(order, view.data, view.map);
-  }
-};
-
 }  // namespace detail
 
 /// An assignment to a strided array, which run() evaluates.
@@ -157,11 +141,16 @@ struct strided_assignment {
       detail::memory_order const order = detail::find_memory_order(data.map.of, data.map.count);
       if (order.count == 0 || size == 0) return *this;
       strided_assignment result{*this};
-      detail::reorder_views views{order};
-      detail::for_views<detail::reorder_views> visitor{views};
+      bool fit = true;
+      auto const reorder = [&](auto& array) {
+        std::int64_t first = 0;
+        fit = fit && detail::reorder(order, array.map, first);
+        if (fit && array.data != nullptr) array.data += first;
+      };
+      reorder(result.data);
+      detail::for_views<decltype(reorder)> visitor{reorder};
       detail::traversal<E>::visit(result.expression, visitor);
-      bool const fit = detail::reorder(order, result.data.data, result.data.map);
-      return fit && views.fit ? result : *this;
+      return fit ? result : *this;
     } else {
       return *this;
     }

@@ -24,12 +24,6 @@ constexpr std::uint64_t even_part(std::uint64_t extent, std::uint64_t edge, std:
   return whole <= edge ? whole : edge;
 }
 
-constexpr unsigned log2_of(unsigned power) {
-  unsigned result = 0;
-  for (; power > 1; power /= 2) ++result;
-  return result;
-}
-
 /// Finds the strides of a view along x, y and the batches of a partition, 0 beyond them.
 /// @param staged  the axes of the staged view; `axes` are those of this one
 /// @return false where an axis of this view ends within one of those, or there are too many
@@ -87,7 +81,7 @@ constexpr void choose_layout(tile_partition& p, unsigned vector) {
   if (layout.linear && p.warp_tiles && vector * row_bytes % 4 == 0) {
     // A lane gathers from one contiguous group, an odd number of banks from its neighbour's.
     unsigned const group = vector * row_bytes;
-    layout.group_shift = log2_of(vector);
+    layout.group_shift = static_cast<unsigned>(__builtin_ctz(vector));
     layout.pitch = row_bytes;
     layout.group_pitch = ((group + bank - 1) / bank | 1U) * bank;
     layout.padded_bytes = small_divisor{group};
@@ -99,7 +93,7 @@ constexpr void choose_layout(tile_partition& p, unsigned vector) {
     layout.padded_bytes = small_divisor{128};
     layout.padding = bank;
   } else if (p.warp_tiles) {  // groups an odd number of 16 bytes apart
-    layout.group_shift = log2_of(vector);
+    layout.group_shift = static_cast<unsigned>(__builtin_ctz(vector));
     layout.pitch = (row_bytes + 15) / 16 * 16;
     layout.group_pitch = (vector * layout.pitch / 16 | 1U) * 16;
   } else {                                                    // rows an odd number of banks apart
@@ -121,13 +115,11 @@ constexpr tile_partition make_tile_partition(axis const* of, int count, unsigned
                                              unsigned out_bytes, std::uint64_t address,
                                              unsigned vector) {
   tile_partition p;
-  bool const fits =
-      element_bytes == 1 || element_bytes == 2 || element_bytes == 4 || element_bytes == 8;
   int y_axis = 0;
   for (int k = 1; k < count; ++k) {
     if (of[k].stride == 1 && (y_axis == 0 || of[k].extent > of[y_axis].extent)) y_axis = k;
   }
-  if (!fits || y_axis == 0 || of[0].stride == 0 || of[0].stride == 1) return p;
+  if (y_axis == 0 || of[0].stride == 0 || of[0].stride == 1) return p;
   std::uint64_t const ex = of[0].extent;
   std::uint64_t const ey = of[y_axis].extent;
   std::uint64_t const bytes = element_bytes;
@@ -188,10 +180,10 @@ constexpr tile_partition make_tile_partition(axis const* of, int count, unsigned
   if (p.access_bytes == 16) p.accesses_per_row = small_divisor{row_bytes / 16};
   // Threads for a whole row (a warp for each row takes up to 6 % more time, as its parts are read
   // at different times); fewer where rows are few, so that a thread has several loads in flight.
-  while (p.row_threads_shift < 8 && p.access_bytes << p.row_threads_shift < row_bytes)
+  while (p.row_threads_shift < 8 && (p.access_bytes << p.row_threads_shift < row_bytes ||
+                                     tile_threads >> p.row_threads_shift > tx / 4)) {
     ++p.row_threads_shift;
-  while (p.row_threads_shift < 8 && tile_threads >> p.row_threads_shift > tx / 4)
-    ++p.row_threads_shift;
+  }
 
   // Storing: vectors along x; or across the ends of short contiguous rows; or elements.
   p.vectors =
@@ -254,12 +246,6 @@ struct tile_selection {
 };
 
 tile_summary summarize_selection(tile_selection const& selection);
-
-// Bit k: operand k can be moved by vectors from element 0 on. Bits of no operand are set.
-constexpr std::uint64_t vectorized_operands(operand const* all, int count, unsigned vector) {
-  std::uint64_t const others = count < 64 ? all_wide_bits << static_cast<unsigned>(count) : 0;
-  return wide_operands(all, count, 0, vector) | others;
-}
 
 // Whether all offsets take 31 bits, as axes::offset_of() computes them.
 constexpr bool has_31_bit_offsets(axis const* of, int count) {

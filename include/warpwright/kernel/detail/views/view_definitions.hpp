@@ -81,8 +81,10 @@ WARPWRIGHT_INLINE tile_selection select_view(view_candidate* views, int count, o
                                              int operands, unsigned vector, std::uint64_t gapped,
                                              bool may_warp_stride) {
   tile_selection selection{vector};
-  if ((vectorized_operands(all, operands, vector) & gapped) != gapped) selection.vector = 1;
-  std::uint64_t const wide = vectorized_operands(all, operands, selection.vector);
+  if ((wide_operands(all, operands, 0, vector) & gapped) != gapped) selection.vector = 1;
+  // Bits of no operand are set.
+  std::uint64_t const wide =
+      wide_operands(all, operands, 0, selection.vector) | ~bits_of_operands(operands);
   tile_partition& tiles = selection.tiles;
   pixel_partition& pixels = selection.pixels;
   view_candidate* staged = views;

@@ -100,16 +100,13 @@ void check_output_shape(std::int64_t const* shape, std::int64_t const* strides, 
 /// Completes the operand of a view whose first element is at o.address.
 void describe_axes(operand& o, axis const* of, int count);
 
-/// The index that a kernel of tiles loads by. OnlyView: one view of the kernel can be staged, and
-/// is.
-template <bool OnlyView>
-struct tile_index {
-  output_element const& element;
-  WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return element.index; }
-};
+/// The kernels that stage a view. Of tiles: one of several views of a kernel can be staged, or its
+/// only one is; of pixels: every view is staged or aligned.
+enum class staging { one_view, only_view, pixels };
 
-/// The index that a kernel of pixels loads by: every view is staged or aligned.
-struct pixel_index {
+/// The index that these load by.
+template <staging By>
+struct staged_index {
   output_element const& element;
   WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return element.index; }
 };
@@ -122,6 +119,7 @@ struct view_input {
   using expression_tag = void;
   using bits = detail::bits_of<T>;
   static constexpr int operands = 1;
+  static constexpr int rank = Rank;
   // Vectors of 32 bytes, moved by two accesses, where the other arrays' elements are half as wide:
   // what repeats is loaded once a vector, and a staged tile's elements one by one in any case.
   static constexpr int widest_bytes =
@@ -182,24 +180,17 @@ struct view_input {
       r.load_wide(from);
     }
   }
-  template <int V, int First, bool OnlyView>
-  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, detail::tile_index<OnlyView> const& i,
+  template <int V, int First, detail::staging By>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, detail::staged_index<By> const& i,
                                    std::uint64_t wide) const {
-    if (fits_tiles && (OnlyView || access == detail::view_access::staged)) {
+    constexpr bool pixels = By == detail::staging::pixels;
+    constexpr bool fits = pixels ? fits_pixels<V> : fits_tiles;
+    if (fits && (By == detail::staging::only_view || access == detail::view_access::staged)) {
       r = {};
-    } else if (fits_tiles && access != detail::view_access::strided) {
+    } else if (pixels || (fits && access != detail::view_access::strided)) {
       load_aligned<V>(r, i.element);
     } else {
       load<V, First>(r, i.element.index, wide);
-    }
-  }
-  template <int V, int First>
-  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, detail::pixel_index const& i,
-                                   std::uint64_t) const {
-    if (fits_pixels<V> && access == detail::view_access::staged) {
-      r = {};
-    } else {
-      load_aligned<V>(r, i.element);
     }
   }
   template <int V, int First>
@@ -318,12 +309,7 @@ struct tile_traits<view_input<T, Rank>> {
   static constexpr int candidates = view::fits_tiles ? 1 : 0;
   static constexpr unsigned alignment = candidates * alignof(bits_of<T>);
   template <int V>
-  static constexpr int count_pixel_words() {
-    if constexpr (view::template fits_pixels<V>) return pixel_vector<bits_of<T>, V>::words;
-    return 0;
-  }
-  template <int V>
-  static constexpr int pixel_words = count_pixel_words<V>();
+  static constexpr int pixel_words = view::template fits_pixels<V> ? view::loaded_bytes* V : 0;
 };
 template <class... Leaf>
 struct tile_traits<leaf_list<Leaf...>> {
