@@ -35,11 +35,9 @@ struct visit_views {
 template <class F>
 visit_views(F) -> visit_views<F>;
 
-template <class Fused>
-struct tile_traits_of;
 template <class... A>
-struct tile_traits_of<fused<A...>>
-    : tile_traits<typename joined_leaves<leaves_of<decltype(part_t<A>::expression)>...>::type> {};
+using tile_traits_of =
+    tile_traits<typename joined_leaves<leaves_of<decltype(part_t<A>::expression)>...>::type>;
 
 template <int Count>
 WARPWRIGHT_HOST_DEVICE void copy_words(std::uint32_t* to, std::uint32_t const* from) {
@@ -52,7 +50,7 @@ struct pixel_kernel : warpwright::detail::kernel_base<pixel_threads> {
   static constexpr int vector = fused<A...>::vector;
   static constexpr bool may_warp_stride = vector > 1 && !fused<A...>::strided &&
                                           (takes_any_order<decltype(part_t<A>::expression)> && ...);
-  using traits = tile_traits_of<fused<A...>>;
+  using traits = tile_traits_of<A...>;
 
   fused<A...> f;  // its views are marked
   pixel_partition partition;
@@ -135,7 +133,7 @@ struct pixel_kernel : warpwright::detail::kernel_base<pixel_threads> {
 
 template <class... A>
 struct tile_kernel : warpwright::detail::kernel_base<tile_threads> {
-  using traits = tile_traits_of<fused<A...>>;
+  using traits = tile_traits_of<A...>;
   static constexpr staging by = traits::candidates == 1 ? staging::only_view : staging::one_view;
   struct shared {
     unsigned char memory[tile_memory_bytes];
@@ -176,10 +174,9 @@ template <class... A>
 struct tile_evaluation<fused<A...>> {
   /// Launches a kernel of tiles or pixels.
   /// @return false where no view of the kernel is moved by either
-  static bool run(warpwright::detail::on_stream const& execute, fused<A...> const& f,
-                  operand const* operands) {
-    if constexpr (tile_traits_of<fused<A...>>::candidates == 0) {
-      static_cast<void>(execute), static_cast<void>(f), static_cast<void>(operands);
+  static bool run([[maybe_unused]] warpwright::detail::on_stream const& execute,
+                  [[maybe_unused]] fused<A...> const& f, [[maybe_unused]] operand const* operands) {
+    if constexpr (tile_traits_of<A...>::candidates == 0) {
       return false;
     } else {
       fused<A...> marked = f;

@@ -24,26 +24,6 @@ constexpr std::uint64_t even_part(std::uint64_t extent, std::uint64_t edge, std:
   return whole <= edge ? whole : edge;
 }
 
-/// Finds the strides of a view along x, y and the batches of a partition, 0 beyond them.
-/// @param staged  the axes of the staged view; `axes` are those of this one
-/// @return false where an axis of this view ends within one of those, or there are too many
-constexpr bool align_axes(tile_partition const& p, axis const* staged, axis const* axes, int count,
-                          int rank, std::int64_t* strides) {
-  if (2 + p.batches.count > rank) return false;
-  for (int k = 0; k < rank; ++k) strides[k] = 0;
-  int at = 0;
-  axis rest = axes[0];
-  for (int k = 0; k < 2 + p.batches.count; ++k) {
-    if (rest.extent == 1 && ++at < count) rest = axes[at];
-    if (rest.extent % staged[k].extent != 0) return false;
-    int const batch = k < p.y_axis ? k + 1 : k;
-    strides[k == 0 ? 0 : k == p.y_axis ? 1 : batch] = rest.stride;
-    rest.extent /= staged[k].extent;
-    rest.stride *= static_cast<std::int64_t>(staged[k].extent);
-  }
-  return true;
-}
-
 // Chooses the extents of a tile: 128 bytes or more each way, and 16 KiB together; a dimension takes
 // what the other lacks.
 // @param split_sectors  rows of the output end within a sector of 32 bytes, the unit of writes to
@@ -107,6 +87,19 @@ constexpr void choose_layout(tile_partition& p, unsigned vector) {
   }
   layout.group_mask = (1U << layout.group_shift) - 1U;
 }
+
+/// A view of an expression, without its type.
+struct view_candidate {
+  axis* of = nullptr;
+  int count = 0;
+  int rank = 0;                               ///< axes that its node has room for
+  bool fits = false;                          ///< its type does
+  std::uintptr_t address = 0;                 ///< of its first element
+  int operand = 0;                            ///< its number among the operands
+  view_access* access = nullptr;              ///< receives how it is loaded
+  bool aligned = false;                       ///< its axes are those of the staged view
+  std::int64_t strides[max_dimensions] = {};  ///< then along x, y and the batches, 0 beyond them
+};
 
 /// Plans the tiles that move a view of `count` axes to the output.
 /// @return a partition of no tiles where the view is not a transposition, and where single accesses
@@ -225,19 +218,6 @@ constexpr tile_partition make_tile_partition(axis const* of, int count, unsigned
   return p;
 }
 
-/// A view of an expression, without its type.
-struct view_candidate {
-  axis* of = nullptr;
-  int count = 0;
-  int rank = 0;                               ///< axes that its node has room for
-  bool fits = false;                          ///< its type does
-  std::uintptr_t address = 0;                 ///< of its first element
-  int operand = 0;                            ///< its number among the operands
-  view_access* access = nullptr;              ///< receives how it is loaded
-  bool aligned = false;                       ///< its axes are those of the staged view
-  std::int64_t strides[max_dimensions] = {};  ///< then along x, y and the batches
-};
-
 struct tile_selection {
   unsigned vector;  ///< elements of one of the output
   int operand = 0;  ///< the staged view's number
@@ -257,6 +237,24 @@ constexpr bool has_31_bit_offsets(axis const* of, int count) {
   return extent <= 0x7fffffffU;
 }
 
+// Finds the strides of a view along the dimensions of a partition.
+// @return false where an axis of it ends within one of the staged view's, or there are too many
+constexpr bool align_axes(tile_partition const& p, axis const* staged, view_candidate& v) {
+  if (2 + p.batches.count > v.rank) return false;
+  for (std::int64_t& stride : v.strides) stride = 0;
+  int at = 0;
+  axis rest = v.of[0];
+  for (int k = 0; k < 2 + p.batches.count; ++k) {
+    if (rest.extent == 1 && ++at < v.count) rest = v.of[at];
+    if (rest.extent % staged[k].extent != 0) return false;
+    int const batch = k < p.y_axis ? k + 1 : k;
+    v.strides[k == 0 ? 0 : k == p.y_axis ? 1 : batch] = rest.stride;
+    rest.extent /= staged[k].extent;
+    rest.stride *= static_cast<std::int64_t>(staged[k].extent);
+  }
+  return true;
+}
+
 // Finds the views whose axes are those of the tiles, so that a kernel need not divide for them.
 // @param usable  bit k: operand k can be loaded along them
 // @return whether all views but the staged one are
@@ -266,7 +264,7 @@ inline bool find_aligned_views(view_candidate* views, int count, view_candidate 
   for (view_candidate* v = views; v != views + count; ++v) {
     v->aligned = v != &staged && v->fits && has_31_bit_offsets(v->of, v->count) &&
                  (usable >> static_cast<unsigned>(v->operand) & 1U) != 0 &&
-                 align_axes(tiles, staged.of, v->of, v->count, v->rank, v->strides);
+                 align_axes(tiles, staged.of, *v);
     all = all && (v == &staged || v->aligned);
   }
   return all;

@@ -60,40 +60,12 @@ struct padded_shape {
   }
 };
 
-/// A dimension along which an output's elements may coincide; -1: none. The test is sufficient, not
-/// necessary: each stride must be longer than the span of all dimensions of shorter strides.
-struct overlapping_dimension {
-  int dimension = -1;
-  std::uint64_t span = 0;  ///< of the dimensions of shorter strides: elements, last less first
-};
 constexpr std::uint64_t magnitude(std::int64_t stride) {
   return static_cast<std::uint64_t>(stride < 0 ? -stride : stride);
 }
-constexpr overlapping_dimension find_overlapping_dimension(std::int64_t const* shape,
-                                                           std::int64_t const* strides, int rank) {
-  bool visited[max_dimensions] = {};
-  overlapping_dimension found;
-  for (int k = 0; k < rank; ++k) {
-    if (shape[k] == 0) return found;
-  }
-  for (int round = 0; round < rank; ++round) {
-    int next = -1;
-    for (int k = 0; k < rank; ++k) {
-      if (visited[k] || shape[k] == 1) continue;
-      if (next < 0 || magnitude(strides[k]) < magnitude(strides[next])) next = k;
-    }
-    if (next < 0) return found;
-    visited[next] = true;
-    if (magnitude(strides[next]) <= found.span) {
-      found.dimension = next;
-      return found;
-    }
-    found.span += static_cast<std::uint64_t>(shape[next] - 1) * magnitude(strides[next]);
-  }
-  return found;
-}
 
-// Refuses outputs of which two indices may lead to one element.
+// Refuses outputs of which two indices may lead to one element. The test is sufficient, not
+// necessary: each stride must be longer than the span of all dimensions of shorter strides.
 void check_output_shape(std::int64_t const* shape, std::int64_t const* strides, int rank,
                         source_location where);
 
