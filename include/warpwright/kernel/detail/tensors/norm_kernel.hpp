@@ -115,7 +115,8 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
     unsigned begin = first_chunk_of(block.index(), table.chunks, block.count());
     unsigned tensor = table.tensor_of(begin);
     do {
-      unsigned const segment_end = layout::each ? lesser(next_chunk(tensor), end) : end;
+      unsigned const next = layout::each ? next_chunk(tensor) : end;
+      unsigned const segment_end = next < end ? next : end;
       auto state = block.template per_thread<double>();
       block.for_each_thread(
           [&](unsigned t) { state[t] = of_chunks(tensor, begin, segment_end, t); });
@@ -142,7 +143,6 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
     combine_groups(block, state, block.shared(), round, thread_groups{table_threads},
                    [](double a, double b) { return Norm::combine(a, b); });
   }
-  WARPWRIGHT_HOST_DEVICE static unsigned lesser(unsigned a, unsigned b) { return a < b ? a : b; }
   // The first chunk behind a tensor's.
   WARPWRIGHT_HOST_DEVICE unsigned next_chunk(unsigned tensor) const {
     return tensor + 1 < table.count ? table.first_chunk[tensor + 1] : table.chunks;
@@ -170,7 +170,13 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
       return t == 0;
     });
     if (last_block) {
-      block.for_each_thread([&](unsigned t) { state[t] = of_blocks(s, t); });
+      block.for_each_thread([&](unsigned t) {
+        double all = 0;
+        for (unsigned b = s.first + t; b <= s.last; b += table_threads) {
+          all = Norm::combine(all, states()[layout::state_of(b, s.first)]);
+        }
+        state[t] = all;
+      });
       combine(block, state, 1);
     }
     return last_block;
@@ -212,13 +218,6 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
         if (tensor + 1 < table.count && table.first_chunk[tensor + 1] == index) ++tensor;
       }
       state = Norm::combine(state, of_chunk(tensor, index, t));
-    }
-    return state;
-  }
-  WARPWRIGHT_HOST_DEVICE double of_blocks(sharing_blocks const& s, unsigned t) const {
-    double state = 0;
-    for (unsigned b = s.first + t; b <= s.last; b += table_threads) {
-      state = Norm::combine(state, states()[layout::state_of(b, s.first)]);
     }
     return state;
   }

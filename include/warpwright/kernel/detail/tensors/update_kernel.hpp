@@ -33,16 +33,15 @@ WARPWRIGHT_HOST_DEVICE bool call_prepare(F& f) {
 }
 
 // Whether F takes array `Which` by reference, so that what it assigns is stored.
-template <class F, std::size_t Which, class Indices, class... S>
-inline constexpr bool takes_reference = false;
-template <class F, std::size_t Which, std::size_t... Index, class... S>
-inline constexpr bool takes_reference<F, Which, std::index_sequence<Index...>, S...> =
-    !is_callable<F, std::conditional_t<Which == Index, element_value<S>, element_argument<S>>...>;
-template <class F, class Indices, class... S>
-inline constexpr bool takes_references = false;
-template <class F, std::size_t... Index, class... S>
-inline constexpr bool takes_references<F, std::index_sequence<Index...>, S...> = ((
-    !array_kind<S>::writes || takes_reference<F, Index, std::index_sequence<Index...>, S...>)&&...);
+template <class F, std::size_t Which, class... S, std::size_t... Index>
+constexpr bool takes_reference(std::index_sequence<Index...>) {
+  return !is_callable<F,
+                      std::conditional_t<Which == Index, element_value<S>, element_argument<S>>...>;
+}
+template <class F, class... S, std::size_t... Index>
+constexpr bool takes_references(std::index_sequence<Index...> all) {
+  return ((!array_kind<S>::writes || takes_reference<F, Index, S...>(all)) && ...);
+}
 
 template <class F, class... S>
 constexpr bool check_function() {
@@ -59,7 +58,7 @@ constexpr bool check_function() {
                   "warpwright::ew::run_each: the function cannot be called with one element of "
                   "each array; its operator() must be const, elements of const arrays are const, "
                   "and 16-bit and 8-bit floats are float");
-    static_assert(!callable || takes_references<F, std::index_sequence_for<S...>, S...>,
+    static_assert(!callable || takes_references<F, S...>(std::index_sequence_for<S...>{}),
                   "warpwright::ew::run_each: the function takes an array that is written by value, "
                   "so that nothing would change; take a reference, or list the array as const");
   }
@@ -163,9 +162,9 @@ unscale_elements<T> make_unscale_function(float const* scale, float* found_inf,
   static_assert(std::is_floating_point<typename element_traits<T>::value>::value,
                 "warpwright::ew::unscale_each: gradients are of floating point");
   auto const check_number = [&](float const* number, char const* name) {
+    auto const address = reinterpret_cast<std::uintptr_t>(number);
     check_address(
-        reinterpret_cast<std::uintptr_t>(number), alignof(float), 0, [&] { return text{name}; },
-        where);
+        address, alignof(float), 0, [&] { return text{name}; }, where);
   };
   check_number(scale, "the scale");
   check_number(found_inf, "the flag");
