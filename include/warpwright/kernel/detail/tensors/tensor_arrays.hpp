@@ -27,15 +27,10 @@ struct list_access;  // to a tensor_list
 // How an array of a list is accessed: T is read and written, T const read, write_only<T> written.
 template <class S>
 struct array_kind {
-  using element = S;
+  using element = std::remove_const_t<S>;
   using pointer = S*;
   static constexpr bool reads = true;
-  static constexpr bool writes = true;
-};
-template <class T>
-struct array_kind<T const> : array_kind<T> {
-  using pointer = T const*;
-  static constexpr bool writes = false;
+  static constexpr bool writes = !std::is_const<S>::value;
 };
 template <class T>
 struct array_kind<write_only<T>> : array_kind<T> {

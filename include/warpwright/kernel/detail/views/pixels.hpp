@@ -93,16 +93,15 @@ constexpr pixel_partition make_pixel_partition(tile_partition const& tiles, unsi
   return p;
 }
 
-// V pixels in registers, in the order of memory, from the next channel on.
+// V pixels in registers, as words in the order of memory, from the next channel on.
 template <class Bits, int V>
 struct pixel_vector {
   using all = packed_vector<Bits, V* static_cast<int>(max_channels)>;
   static constexpr int words = static_cast<int>(sizeof(all)) / 4;
-  all elements;
 
-  // Reads `count` vectors of V elements, or elements.
-  WARPWRIGHT_HOST_DEVICE void load(Bits const* from, unsigned count) {
-    elements = {};
+  // Reads `count` vectors of V elements, or elements, into `to`.
+  WARPWRIGHT_HOST_DEVICE static void load(std::uint32_t* to, Bits const* from, unsigned count) {
+    all elements = {};
     WARPWRIGHT_UNROLL
     for (unsigned k = 0; k < max_channels; ++k) {
       if (k >= count) break;
@@ -117,15 +116,21 @@ struct pixel_vector {
         }
       }
     }
+    WARPWRIGHT_UNROLL
+    for (int k = 0; k < words; ++k) to[k] = elements.words[k];
   }
   // Extracts one channel's elements, and shifts the next channel to the front.
-  WARPWRIGHT_HOST_DEVICE void take(packed_vector<Bits, V>& r, unsigned pitch) {
+  WARPWRIGHT_HOST_DEVICE static void take(packed_vector<Bits, V>& r, std::uint32_t* from,
+                                          unsigned pitch) {
+    all elements;
+    WARPWRIGHT_UNROLL
+    for (int k = 0; k < words; ++k) elements.words[k] = from[k];
     if (V == 1 || pitch == 3) {
-      pick<3>(r);
+      pick<3>(r, elements);
     } else if (pitch == 4) {
-      pick<4>(r);
+      pick<4>(r, elements);
     } else {
-      pick<2>(r);
+      pick<2>(r, elements);
     }
     constexpr int whole = sizeof(Bits) / 4;
     constexpr unsigned shift = 8 * sizeof(Bits) % 32;
@@ -135,13 +140,15 @@ struct pixel_vector {
       std::uint32_t const high = k + whole + 1 < words ? elements.words[k + whole + 1] : 0;
       elements.words[k] = shift == 0 ? low : low >> shift | high << (32 - shift) % 32;
     }
+    WARPWRIGHT_UNROLL
+    for (int k = 0; k < words; ++k) from[k] = elements.words[k];
   }
 
  private:
   static constexpr unsigned part_words = V * sizeof(Bits) / 4;
 
   template <int Pitch>
-  WARPWRIGHT_HOST_DEVICE void pick(packed_vector<Bits, V>& r) const {
+  WARPWRIGHT_HOST_DEVICE static void pick(packed_vector<Bits, V>& r, all const& elements) {
     WARPWRIGHT_UNROLL
     for (int j = 0; j < V; ++j) r.set(j, elements.get(j * Pitch));
   }

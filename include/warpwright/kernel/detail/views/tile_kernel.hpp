@@ -39,12 +39,6 @@ template <class... A>
 using tile_traits_of =
     tile_traits<typename joined_leaves<leaves_of<decltype(part_t<A>::expression)>...>::type>;
 
-template <int Count>
-WARPWRIGHT_HOST_DEVICE void copy_words(std::uint32_t* to, std::uint32_t const* from) {
-  WARPWRIGHT_UNROLL
-  for (int k = 0; k < Count; ++k) to[k] = from[k];
-}
-
 template <class... A>
 struct pixel_kernel : warpwright::detail::kernel_base<pixel_threads> {
   static constexpr int vector = fused<A...>::vector;
@@ -101,10 +95,9 @@ struct pixel_kernel : warpwright::detail::kernel_base<pixel_threads> {
       using viewed = std::decay_t<decltype(view)>;
       if constexpr (viewed::template fits_pixels<V>) {
         if (view.access != view_access::staged) return;
-        pixel_vector<typename viewed::bits, V> pixels;
+        using bits = typename viewed::bits;
         auto const* const start = reinterpret_cast<unsigned char const*>(view.data) + from;
-        pixels.load(reinterpret_cast<typename viewed::bits const*>(start), count);
-        copy_words<pixels.words>(words, pixels.elements.words);
+        pixel_vector<bits, V>::load(words, reinterpret_cast<bits const*>(start), count);
       }
     }}(f.parts);
     block.trigger_dependents();
@@ -113,11 +106,7 @@ struct pixel_kernel : warpwright::detail::kernel_base<pixel_threads> {
       using viewed = std::decay_t<decltype(view)>;
       if constexpr (viewed::template fits_pixels<V>) {
         if (view.access == view_access::staged) {
-          pixel_vector<typename viewed::bits, V> pixels;
-          copy_words<pixels.words>(pixels.elements.words, words);
-          pixels.take(r, pitch);
-          copy_words<pixels.words>(words, pixels.elements.words);
-          return;
+          return pixel_vector<typename viewed::bits, V>::take(r, words, pitch);
         }
       }
       view.template finish_load<V>(r);

@@ -58,17 +58,16 @@ constexpr void choose_layout(tile_partition& p, unsigned vector) {
   layout.linear = contiguous_rows && p.tile_y == p.extent_y && row_bytes % 16 != 0;
   p.warp_tiles = vector > 1 && p.extent_x % vector == 0 && p.tile_x % vector == 0;
   unsigned const bank = layout.element_bytes == 8 ? 8 : 4;
+  layout.pitch = row_bytes;
+  layout.group_pitch = row_bytes;
   if (layout.linear && p.warp_tiles && vector * row_bytes % 4 == 0) {
     // A lane gathers from one contiguous group, an odd number of banks from its neighbour's.
     unsigned const group = vector * row_bytes;
     layout.group_shift = static_cast<unsigned>(__builtin_ctz(vector));
-    layout.pitch = row_bytes;
     layout.group_pitch = ((group + bank - 1) / bank | 1U) * bank;
     layout.padded_bytes = small_divisor{group};
     layout.padding = layout.group_pitch - group;
   } else if (layout.linear) {
-    layout.pitch = row_bytes;
-    layout.group_pitch = row_bytes;
     layout.line_padding = bank;
     layout.padded_bytes = small_divisor{128};
     layout.padding = bank;
