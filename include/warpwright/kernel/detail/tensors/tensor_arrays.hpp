@@ -139,14 +139,9 @@ struct tensor_arrays_of<std::index_sequence<Index...>, S...> {
   WARPWRIGHT_HOST_DEVICE static void store_array(packed_vector<element_bits<A>, V> const& result,
                                                  element_bits<A>* to, bool wide) {
     if constexpr (array_kind<A>::writes) {
-      if constexpr (V == 1) {
-        *to = result.only;
-      } else if (wide) {
-        result.store_wide(to);
-      } else {
-        WARPWRIGHT_UNROLL
-        for (int j = 0; j < V; ++j) to[j] = result.get(j);
-      }
+      if (V > 1 && wide) return result.store_wide(to);
+      WARPWRIGHT_UNROLL
+      for (int j = 0; j < V; ++j) to[j] = result.get(j);
     }
   }
 };

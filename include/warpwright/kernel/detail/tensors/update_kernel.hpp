@@ -11,8 +11,7 @@ WARPWRIGHT_BEGIN
 
 namespace ew::detail {
 
-// ---- What a function must provide: multi_tensor.hpp documents it at run_each() ----
-
+// What a function must provide: multi_tensor.hpp documents it at run_each().
 template <class F, class = void>
 inline constexpr bool has_prepare = false;
 template <class F>
@@ -64,8 +63,6 @@ constexpr bool check_function() {
   }
   return true;
 }
-
-// ---- The kernel ----
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
@@ -127,8 +124,6 @@ void update_tensors(Where const& run, Tensors const& all, F const& function) {
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
-
-// ---- The library's own functions ----
 
 template <class T>
 struct cast_elements {

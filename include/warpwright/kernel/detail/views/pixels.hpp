@@ -62,8 +62,13 @@ constexpr pixel_partition make_pixel_partition(tile_partition const& tiles, unsi
   p.pitch_bytes = static_cast<unsigned>(tiles.stride_x_bytes);
   p.pitch = p.pitch_bytes / bytes;
   p.batches = tiles.batches;
+  std::uint64_t const limit = 0x7fffffffU;
   std::uint64_t alignment = tiles.address;
+  std::uint64_t rows = 1;
   for (int k = 0; k < p.batches.count; ++k) {
+    std::uint64_t const extent = p.batches.each[k].extent.divisor();
+    if (rows > limit / extent) return p;
+    rows *= extent;
     alignment |= static_cast<std::uint64_t>(p.batches.each[k].view_stride_bytes);
   }
   std::uint64_t pixels = tiles.extent_x;
@@ -74,7 +79,6 @@ constexpr pixel_partition make_pixel_partition(tile_partition const& tiles, unsi
   p.vectors =
       even && fits && p.channels == p.pitch && common_alignment(alignment) >= vector * bytes;
   p.warp_strided = !p.vectors && may_warp_stride && vector > 1;
-  std::uint64_t const limit = 0x7fffffffU;
   if (pixels > limit - max_vector * warp_stride) return p;
   p.extent = static_cast<unsigned>(pixels);
   if (p.vectors) pixels /= vector;
@@ -83,13 +87,7 @@ constexpr pixel_partition make_pixel_partition(tile_partition const& tiles, unsi
     pixels = (pixels + of_a_warp - 1) / of_a_warp * warp_stride;
   }
   p.threads_per_row = small_divisor{static_cast<std::uint32_t>(pixels)};
-  std::uint64_t threads = pixels;
-  for (int k = 0; k < p.batches.count; ++k) {
-    std::uint64_t const extent = p.batches.each[k].extent.divisor();
-    if (threads > limit / extent) return p;
-    threads *= extent;
-  }
-  p.threads = threads;
+  if (pixels <= limit / rows) p.threads = pixels * rows;
   return p;
 }
 

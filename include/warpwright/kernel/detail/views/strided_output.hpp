@@ -46,11 +46,11 @@ struct strided_destination {
 struct memory_order {
   int count = 0;  ///< 0: they are in that order, and no stride is negative
   int from[max_dimensions] = {};
-  std::uint64_t extent[max_dimensions] = {};  ///< of the axes in their original order
-  bool backwards[max_dimensions] = {};        ///< likewise: the stride is negative
+  axis const* of = nullptr;  ///< in their original order
 };
 constexpr memory_order find_memory_order(axis const* of, int count) {
   memory_order order;
+  order.of = of;
   bool unchanged = true;
   for (int k = 0; k < count; ++k) {
     int at = k;
@@ -60,9 +60,7 @@ constexpr memory_order find_memory_order(axis const* of, int count) {
       order.from[at] = before;
     }
     order.from[at] = k;
-    order.extent[k] = of[k].extent;
-    order.backwards[k] = of[k].stride < 0;
-    unchanged = unchanged && at == k && !order.backwards[k];
+    unchanged = unchanged && at == k && of[k].stride >= 0;
   }
   order.count = unchanged ? 0 : count;
   return order;
@@ -82,7 +80,8 @@ constexpr bool reorder(memory_order const& order, axes<Rank>& map, std::int64_t&
   first = 0;
   axis rest = map.of[0];
   for (int k = 0; k < order.count; ++k) {
-    std::uint64_t left = order.extent[k];
+    std::uint64_t left = order.of[k].extent;
+    bool const backwards = order.of[k].stride < 0;
     while (left > 1) {
       if (rest.extent == 1) {
         if (++at == map.count) return false;
@@ -95,8 +94,8 @@ constexpr bool reorder(memory_order const& order, axes<Rank>& map, std::int64_t&
       }
       auto const steps = static_cast<std::int64_t>(part);
       parts[count].extent = part;
-      parts[count].stride = order.backwards[k] ? -rest.stride : rest.stride;
-      if (order.backwards[k]) first += (steps - 1) * rest.stride;
+      parts[count].stride = backwards ? -rest.stride : rest.stride;
+      if (backwards) first += (steps - 1) * rest.stride;
       ++count;
       rest.extent = exhausts ? 1 : rest.extent / part;
       rest.stride *= steps;

@@ -146,13 +146,11 @@ struct tile_partition {
     std::uint64_t const x = std::uint64_t{x_first ? inner : outer} * tile_x;
     std::uint64_t const y = std::uint64_t{x_first ? outer : inner} * tile_y;
     tile b;
-    b.first.index = y * out_stride_y + x;
+    b.first = {y * out_stride_y + x, {static_cast<unsigned>(x), static_cast<unsigned>(y)}};
     b.view_bytes = static_cast<std::int64_t>(x) * stride_x_bytes +
                    static_cast<std::int64_t>(y * layout.element_bytes);
     b.nx = static_cast<unsigned>(extent_x - x < tile_x ? extent_x - x : tile_x);
     b.ny = static_cast<unsigned>(extent_y - y < tile_y ? extent_y - y : tile_y);
-    b.first.coordinates[0] = static_cast<unsigned>(x);
-    b.first.coordinates[1] = static_cast<unsigned>(y);
     batches.add_position(batch, b.first, b.view_bytes);
     return b;
   }

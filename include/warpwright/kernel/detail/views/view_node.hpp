@@ -47,10 +47,10 @@ struct padded_shape {
   padded_shape(char const* function, int rank, Extent const* shape, Stride const* steps,
                source_location where) {
     if (rank < 0 || rank > max_dimensions) {
-      warpwright::detail::throw_invalid_argument(
-          text{function} + "there are " + rank +
+      refuse_view(
+          text{"there are "} + rank +
               " dimensions; it takes 0 to 6: merge neighbours whose elements are one stride apart",
-          where);
+          where, function);
     }
     for (int k = 0; k < rank; ++k) {
       extents[k] = extent{shape[k]}.value;
