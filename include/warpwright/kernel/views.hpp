@@ -214,8 +214,7 @@ template <class T, int Rank>
 }
 
 /// An array in row-major order without gaps: `array(x, {n, height, width, channels})`.
-/// @param data   its first element; a pointer to const makes a read-only array
-/// @param shape  elements along each of 1 to 6 dimensions
+/// @param data, shape  as above
 /// @throws std::invalid_argument  for a negative extent, and for more than 2^59 elements
 template <class T, int Rank>
 [[nodiscard]] strided_array<T, Rank> array(T* data, detail::c_array<extent, Rank> const& shape,

@@ -76,6 +76,10 @@ struct axis {
   unsigned shift = 0;            ///< likewise
 };
 
+constexpr std::uint64_t magnitude(std::int64_t stride) {
+  return static_cast<std::uint64_t>(stride < 0 ? -stride : stride);
+}
+
 template <class UInt>
 constexpr void set_divisor(axis& a) {
   invariant_divisor<UInt> const divisor{static_cast<UInt>(a.extent)};
@@ -270,13 +274,10 @@ constexpr axes<Rank> make_axes(std::int64_t const* shape, std::int64_t const* st
         continue;
       }
     }
-    result.of[count].extent = static_cast<std::uint64_t>(shape[k]);
-    result.of[count].stride = strides[k];
-    ++count;
+    result.of[count++] = axis{static_cast<std::uint64_t>(shape[k]), strides[k]};
   }
   if (count == 0) {
-    result.of[0].extent = r.elements;
-    result.of[0].stride = 1;
+    result.of[0] = axis{r.elements, 1};
     count = 1;
   }
   result.count = count;

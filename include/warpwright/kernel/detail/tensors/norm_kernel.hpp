@@ -15,14 +15,14 @@ WARPWRIGHT_BEGIN
 
 namespace ew::detail {
 
-// A norm: lift(x) makes a state of an element, combine(a, b) one of two, finish(state) the norm.
+// A norm: lift(x) makes a state of an element, a call one of two, finish(state) the norm.
 struct two_norm {
   template <class V>
   WARPWRIGHT_HOST_DEVICE static V lift(V x) {
     return x * x;
   }
   template <class V>
-  WARPWRIGHT_HOST_DEVICE static V combine(V a, V b) {
+  WARPWRIGHT_HOST_DEVICE V operator()(V a, V b) const {
     return a + b;
   }
   WARPWRIGHT_HOST_DEVICE static double finish(double squares) { return sqrt_function{}(squares); }
@@ -33,7 +33,7 @@ struct max_norm {
     return abs_function{}(x);
   }
   template <class V>
-  WARPWRIGHT_HOST_DEVICE static V combine(V a, V b) {
+  WARPWRIGHT_HOST_DEVICE V operator()(V a, V b) const {
     return a > b || a != a ? a : b;  // NaN stays
   }
   WARPWRIGHT_HOST_DEVICE static double finish(double largest) { return largest; }
@@ -121,8 +121,15 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
       block.for_each_thread(
           [&](unsigned t) { state[t] = of_chunks(tensor, begin, segment_end, t); });
       combine(block, state, 0);
-      // Computed before the chunks are read, it takes 8 more registers (sm_90).
-      sharing_blocks const s = blocks_of_segment(tensor, begin, segment_end, block);
+      sharing_blocks s{0, block.count() - 1};
+      if constexpr (layout::each) {
+        // Computed before the chunks are read, it takes 8 more registers (sm_90).
+        unsigned const first = table.first_chunk[tensor];
+        unsigned const behind = next_chunk(tensor);
+        s.first = first < begin ? block_of(first, table.chunks, block.count()) : block.index();
+        s.last = behind > segment_end ? block_of(behind - 1, table.chunks, block.count())
+                                      : block.index();
+      }
       if (s.first == s.last || is_last_of(block, s, state)) {
         block.for_each_thread([&](unsigned t) {
           if (t == 0) store(tensor, state[t]);
@@ -140,25 +147,11 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
   }
   template <class Block, class Values>
   WARPWRIGHT_HOST_DEVICE static void combine(Block& block, Values& state, unsigned round) {
-    combine_groups(block, state, block.shared(), round, thread_groups{table_threads},
-                   [](double a, double b) { return Norm::combine(a, b); });
+    combine_groups(block, state, block.shared(), round, thread_groups{table_threads}, Norm{});
   }
   // The first chunk behind a tensor's.
   WARPWRIGHT_HOST_DEVICE unsigned next_chunk(unsigned tensor) const {
     return tensor + 1 < table.count ? table.first_chunk[tensor + 1] : table.chunks;
-  }
-  // Of the segment that the block takes the chunks [begin, end) of.
-  template <class Block>
-  WARPWRIGHT_HOST_DEVICE sharing_blocks blocks_of_segment(unsigned tensor, unsigned begin,
-                                                          unsigned end, Block const& block) const {
-    if constexpr (layout::each) {
-      unsigned const first = table.first_chunk[tensor];
-      unsigned const next = next_chunk(tensor);
-      return {first < begin ? block_of(first, table.chunks, block.count()) : block.index(),
-              next > end ? block_of(next - 1, table.chunks, block.count()) : block.index()};
-    } else {
-      return {0, block.count() - 1};
-    }
   }
   // Stores the block's state in the workspace. The last block then combines those of all.
   template <class Block, class Values>
@@ -173,7 +166,7 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
       block.for_each_thread([&](unsigned t) {
         double all = 0;
         for (unsigned b = s.first + t; b <= s.last; b += table_threads) {
-          all = Norm::combine(all, states()[layout::state_of(b, s.first)]);
+          all = Norm{}(all, states()[layout::state_of(b, s.first)]);
         }
         state[t] = all;
       });
@@ -187,7 +180,7 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
     value state{};
     WARPWRIGHT_UNROLL
     for (int j = 0; j < V; ++j) {
-      state = Norm::combine(state, Norm::lift(decoded<T, V>(at<0>(r), j)));
+      state = Norm{}(state, Norm::lift(decoded<T, V>(at<0>(r), j)));
     }
     return state;
   }
@@ -201,12 +194,12 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
     WARPWRIGHT_UNROLL
     for (unsigned u = 0; u < loads; ++u) {
       if (t + u * table_threads >= chunk.count) continue;
-      state = Norm::combine(state, of_vector<vector>(r[u]));
+      state = Norm{}(state, of_vector<vector>(r[u]));
     }
     if (t < chunk.edge) {
       typename arrays::template registers<1> one;
       arrays::template load<1>(one, chunk.start, chunk.edge_element(t), 0);
-      state = Norm::combine(state, of_vector<1>(one));
+      state = Norm{}(state, of_vector<1>(one));
     }
     return static_cast<double>(state);
   }
@@ -217,7 +210,7 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
       if constexpr (!layout::each) {
         if (tensor + 1 < table.count && table.first_chunk[tensor + 1] == index) ++tensor;
       }
-      state = Norm::combine(state, of_chunk(tensor, index, t));
+      state = Norm{}(state, of_chunk(tensor, index, t));
     }
     return state;
   }
@@ -226,7 +219,7 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
       results[tensor] = static_cast<R>(Norm::finish(state));
     } else {
       double& carried = states()[layout::max_blocks];
-      double const total = Norm::combine(first_launch ? 0.0 : carried, state);
+      double const total = Norm{}(first_launch ? 0.0 : carried, state);
       if (last_launch) {
         *results = static_cast<R>(Norm::finish(total));
       } else {

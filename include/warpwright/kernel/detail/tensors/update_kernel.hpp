@@ -19,14 +19,13 @@ inline constexpr bool has_prepare<F, std::void_t<decltype(std::declval<F&>().pre
 
 WARPWRIGHT_NO_EXEC_CHECK
 template <class F>
-WARPWRIGHT_HOST_DEVICE bool call_prepare(F& f) {
+WARPWRIGHT_HOST_DEVICE bool call_prepare([[maybe_unused]] F& f) {
   if constexpr (has_prepare<F>) {
     static_assert(std::is_same<decltype(f.prepare()), bool>::value,
                   "warpwright::ew::run_each: prepare() must return bool: false leaves all tensors "
                   "as they are");
     return f.prepare();
   } else {
-    static_cast<void>(f);
     return true;
   }
 }

@@ -93,10 +93,8 @@ constexpr bool reorder(memory_order const& order, axes<Rank>& map, std::int64_t&
         return false;
       }
       auto const steps = static_cast<std::int64_t>(part);
-      parts[count].extent = part;
-      parts[count].stride = backwards ? -rest.stride : rest.stride;
+      parts[count++] = axis{part, backwards ? -rest.stride : rest.stride};
       if (backwards) first += (steps - 1) * rest.stride;
-      ++count;
       rest.extent = exhausts ? 1 : rest.extent / part;
       rest.stride *= steps;
       left = closes ? 1 : left / part;

@@ -230,8 +230,7 @@ tile_summary summarize_selection(tile_selection const& selection);
 constexpr bool has_31_bit_offsets(axis const* of, int count) {
   std::uint64_t extent = 0;
   for (int k = 0; k < count; ++k) {
-    std::int64_t const stride = of[k].stride < 0 ? -of[k].stride : of[k].stride;
-    extent += (of[k].extent - 1) * static_cast<std::uint64_t>(stride);
+    extent += (of[k].extent - 1) * magnitude(of[k].stride);
   }
   return extent <= 0x7fffffffU;
 }

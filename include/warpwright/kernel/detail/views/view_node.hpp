@@ -60,10 +60,6 @@ struct padded_shape {
   }
 };
 
-constexpr std::uint64_t magnitude(std::int64_t stride) {
-  return static_cast<std::uint64_t>(stride < 0 ? -stride : stride);
-}
-
 // Refuses outputs of which two indices may lead to one element. The test is sufficient, not
 // necessary: each stride must be longer than the span of all dimensions of shorter strides.
 void check_output_shape(std::int64_t const* shape, std::int64_t const* strides, int rank,
@@ -136,7 +132,20 @@ struct view_input {
         unsigned const room = static_cast<unsigned>(V) - begin;
         bool const ends = !whole && position.left < room;
         unsigned const end = begin + (ends ? static_cast<unsigned>(position.left) : room);
-        load_run<V>(r, from, step, begin, end);
+        if (step == 0) {
+          bits const same = *from;
+          WARPWRIGHT_UNROLL
+          for (unsigned j = 0; j < V; ++j) {
+            if (j >= begin && j < end) r.set(static_cast<int>(j), same);
+          }
+        } else {
+          WARPWRIGHT_UNROLL
+          for (unsigned j = 0; j < V; ++j) {
+            if (j >= begin && j < end) {
+              r.set(static_cast<int>(j), from[static_cast<std::int64_t>(j - begin) * step]);
+            }
+          }
+        }
         begin = end;
       } while (begin < V);
     }
@@ -217,25 +226,6 @@ struct view_input {
       r.set(0, *from);  // finish_load() sets the others, behind all loads
     } else {
       r.load_wide(from);
-    }
-  }
-  // Sets the elements [begin, end) from memory, `step` apart.
-  template <int V>
-  WARPWRIGHT_HOST_DEVICE static void load_run(registers<V>& r, bits const* from, std::int64_t step,
-                                              unsigned begin, unsigned end) {
-    if (step == 0) {
-      bits const same = *from;
-      WARPWRIGHT_UNROLL
-      for (unsigned j = 0; j < V; ++j) {
-        if (j >= begin && j < end) r.set(static_cast<int>(j), same);
-      }
-    } else {
-      WARPWRIGHT_UNROLL
-      for (unsigned j = 0; j < V; ++j) {
-        if (j >= begin && j < end) {
-          r.set(static_cast<int>(j), from[static_cast<std::int64_t>(j - begin) * step]);
-        }
-      }
     }
   }
 };
