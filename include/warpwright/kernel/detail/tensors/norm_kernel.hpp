@@ -77,12 +77,6 @@ WARPWRIGHT_HOST_DEVICE constexpr unsigned block_of(unsigned chunk, unsigned chun
   return static_cast<unsigned>(((std::uint64_t{chunk} + 1) * blocks - 1) / chunks);
 }
 
-/// The blocks that take chunks of one segment.
-struct sharing_blocks {
-  unsigned first;
-  unsigned last;
-};
-
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 template <class Norm, norm_scope Scope, class T, class R>
@@ -121,16 +115,17 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
       block.for_each_thread(
           [&](unsigned t) { state[t] = of_chunks(tensor, begin, segment_end, t); });
       combine(block, state, 0);
-      sharing_blocks s{0, block.count() - 1};
+      unsigned first = 0;  // of the blocks that take chunks of the segment
+      unsigned last = block.count() - 1;
       if constexpr (layout::each) {
         // Computed before the chunks are read, it takes 8 more registers (sm_90).
-        unsigned const first = table.first_chunk[tensor];
+        unsigned const chunk = table.first_chunk[tensor];
         unsigned const behind = next_chunk(tensor);
-        s.first = first < begin ? block_of(first, table.chunks, block.count()) : block.index();
-        s.last = behind > segment_end ? block_of(behind - 1, table.chunks, block.count())
-                                      : block.index();
+        first = chunk < begin ? block_of(chunk, table.chunks, block.count()) : block.index();
+        last = behind > segment_end ? block_of(behind - 1, table.chunks, block.count())
+                                    : block.index();
       }
-      if (s.first == s.last || is_last_of(block, s, state)) {
+      if (first == last || is_last_of(block, first, last, state)) {
         block.for_each_thread([&](unsigned t) {
           if (t == 0) store(tensor, state[t]);
         });
@@ -155,18 +150,18 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
   }
   // Stores the block's state in the workspace. The last block then combines those of all.
   template <class Block, class Values>
-  WARPWRIGHT_HOST_DEVICE bool is_last_of(Block& block, sharing_blocks const& s,
+  WARPWRIGHT_HOST_DEVICE bool is_last_of(Block& block, unsigned first, unsigned last,
                                          Values& state) const {
-    unsigned* const ticket = reinterpret_cast<unsigned*>(workspace) + s.first;
-    bool const last_block = is_last_block(block, ticket, s.last - s.first + 1, [&](unsigned t) {
-      if (t == 0) states()[layout::state_of(block.index(), s.first)] = state[t];
+    unsigned* const ticket = reinterpret_cast<unsigned*>(workspace) + first;
+    bool const last_block = is_last_block(block, ticket, last - first + 1, [&](unsigned t) {
+      if (t == 0) states()[layout::state_of(block.index(), first)] = state[t];
       return t == 0;
     });
     if (last_block) {
       block.for_each_thread([&](unsigned t) {
         double all = 0;
-        for (unsigned b = s.first + t; b <= s.last; b += table_threads) {
-          all = Norm{}(all, states()[layout::state_of(b, s.first)]);
+        for (unsigned b = first + t; b <= last; b += table_threads) {
+          all = Norm{}(all, states()[layout::state_of(b, first)]);
         }
         state[t] = all;
       });

@@ -110,12 +110,15 @@ struct update_kernel : warpwright::detail::kernel_base<table_threads> {
   }
 };
 
-template <class Arrays, class Where, class F, class Tensors>
-void update_tensors(Where const& run, Tensors const& all, F const& function) {
-  std::uint64_t const chunk = chunk_for(all.begin(), all.size(), Arrays::vector, Arrays::tile);
+template <class Where, class F, class... S, class Access = list_access>
+void update_tensors(Where const& run, tensor_list<S...> const& list, F const& function) {
+  static_assert(check_function<F, S...>());
+  using arrays = tensor_arrays<S...>;
+  auto const& all = Access::tensors(list);
+  std::uint64_t const chunk = chunk_for(all.begin(), all.size(), arrays::vector, arrays::tile);
   for (std::size_t next = 0; next != all.size();) {
-    update_kernel<Arrays, F> kernel{function};
-    next = fill_table(kernel.table, all.begin(), next, all.size(), Arrays::vector, chunk);
+    update_kernel<arrays, F> kernel{function};
+    next = fill_table(kernel.table, all.begin(), next, all.size(), arrays::vector, chunk);
     if (kernel.table.count == 0) return;
     clear_unused_if_capturing(kernel.table);
     run(kernel.table.chunks, table_threads, kernel, "warpwright::ew::run_each");

@@ -116,10 +116,9 @@ constexpr tile_partition make_tile_partition(axis const* of, int count, unsigned
   std::uint64_t const ey = of[y_axis].extent;
   std::uint64_t const bytes = element_bytes;
   bool const contiguous_writes = y_axis == 1;  // from one row along x to the next
-  bool const contiguous_reads = of[0].stride == static_cast<std::int64_t>(ey);
   // Less than a sector each way, or a page in all: single accesses find the rest in the L1 cache,
   // except pixels, which are loaded whole.
-  p.pixels_only = ey * bytes < 32 && !contiguous_reads;
+  p.pixels_only = ey * bytes < 32 && of[0].stride != static_cast<std::int64_t>(ey);
   if (p.pixels_only && !are_pixels(ey, of[0].stride)) return p;
   if (ex * out_bytes < 32 && !contiguous_writes) return p;
   if (ex * ey * bytes < 4096) return p;
