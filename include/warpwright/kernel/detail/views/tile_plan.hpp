@@ -18,9 +18,8 @@ namespace ew::detail {
 // `grain`.
 constexpr std::uint64_t even_part(std::uint64_t extent, std::uint64_t edge, std::uint64_t grain) {
   if (extent <= edge) return extent;
-  std::uint64_t const parts = (extent + edge - 1) / edge;
-  std::uint64_t const part = (extent + parts - 1) / parts;
-  std::uint64_t const whole = (part + grain - 1) / grain * grain;
+  std::uint64_t const part = divide_up(extent, divide_up(extent, edge));
+  std::uint64_t const whole = divide_up(part, grain) * grain;
   return whole <= edge ? whole : edge;
 }
 
