@@ -149,9 +149,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 template <class F, class... S>
 void run_each(stream_ref stream, tensor_list<S...> const& list, F const& function,
               source_location where = source_location::current()) {
-  static_assert(detail::check_function<F, S...>());
-  detail::update_tensors<detail::tensor_arrays<S...>>(warpwright::detail::on_stream{stream, where},
-                                                      detail::list_access::tensors(list), function);
+  detail::update_tensors(warpwright::detail::on_stream{stream, where}, list, function);
 }
 
 /// run_each() on the calling thread, over arrays in host memory; prepare() is called as in a
@@ -159,9 +157,7 @@ void run_each(stream_ref stream, tensor_list<S...> const& list, F const& functio
 /// **Threads:** any. **Cost:** a loop over the elements; 32 KB of the stack.
 template <class F, class... S>
 void run_each_host(tensor_list<S...> const& list, F const& function) {
-  static_assert(detail::check_function<F, S...>());
-  detail::update_tensors<detail::tensor_arrays<S...>>(warpwright::detail::on_calling_thread{},
-                                                      detail::list_access::tensors(list), function);
+  detail::update_tensors(warpwright::detail::on_calling_thread{}, list, function);
 }
 
 /// Copies every tensor to another of another type: float parameters to their __nv_bfloat16 copies.

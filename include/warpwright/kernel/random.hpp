@@ -27,11 +27,10 @@ WARPWRIGHT_BEGIN
 namespace ew {
 namespace detail {
 
-// What may be an offset in memory: std::uint64_t is one of the two, others hold the other.
+// What may be an offset in memory: std::uint64_t and the other unsigned type of 64 bits.
 template <class T>
-inline constexpr bool is_offset = std::is_same<T, unsigned long long>::value ||
-                                  (std::is_same<T, unsigned long>::value &&
-                                   sizeof(unsigned long) == 8);
+inline constexpr bool is_offset = std::is_unsigned<T>::value && sizeof(T) == 8 &&
+                                  !std::is_const<T>::value;
 
 // With the digits that a round trip requires: a number a little more than 1 does not print as "1".
 inline text in_full(double p) {

@@ -132,8 +132,6 @@ class strided_array {
   friend strided_array<U, R> array(U*, detail::c_array<extent, R> const&,
                                    detail::c_array<extent, R> const&, source_location);
   template <class U, int R>
-  friend strided_array<U, R> array(U*, detail::c_array<extent, R> const&, source_location);
-  template <class U, int R>
   friend view_input<std::remove_const_t<U>, R> view(strided_array<U, R> const&, source_location);
   template <class U, int R>
   friend strided_output<std::remove_const_t<U>, R> out(strided_array<U, R> const&, source_location);
@@ -216,22 +214,20 @@ template <class T, int Rank>
 }
 
 /// An array in row-major order without gaps: `array(x, {n, height, width, channels})`.
-/// @param data   its first element; a pointer to const makes a read-only array
-/// @param shape  elements along each of 1 to 6 dimensions
+/// @param data, shape  as above
 /// @throws std::invalid_argument  for a negative extent, and for more than 2^59 elements
 template <class T, int Rank>
 [[nodiscard]] strided_array<T, Rank> array(T* data, detail::c_array<extent, Rank> const& shape,
                                            source_location where = source_location::current()) {
-  detail::c_array<extent, Rank> none;
-  strided_array<T, Rank> result;
-  for (int k = 0; k < Rank; ++k) result.shape_[k] = shape[k].value;
-  detail::check_shape(result.shape_, result.strides_, Rank, where);  // before they are multiplied
+  detail::c_array<extent, Rank> strides;
+  // Before they are multiplied.
+  detail::padded_shape const checked{"ew::array: ", Rank, shape, strides, where};
   std::uint64_t step = 1;  // modulo 2^64 where there are no elements
   for (int k = Rank - 1; k >= 0; --k) {
-    none[k] = static_cast<std::int64_t>(step);
-    step *= shape[k].value == 0 ? 1 : static_cast<std::uint64_t>(shape[k].value);
+    strides[k] = static_cast<std::int64_t>(step);
+    step *= checked.extents[k] == 0 ? 1 : static_cast<std::uint64_t>(checked.extents[k]);
   }
-  return array(data, shape, none, where);
+  return array(data, shape, strides, where);
 }
 
 /// A strided array as an operand: element i of the output is computed from the i-th element in the

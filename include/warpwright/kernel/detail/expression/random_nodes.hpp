@@ -48,7 +48,18 @@ struct draw {
         for (unsigned k = 0; k < 4 && 4 * b + k < V; ++k) r.of[4 * b + k] = made.of[k];
       }
     } else {
-      load_between<V>(r, first, lane, offset);
+      // Vectors that start within a block need one block more. A loop, so that this path takes no
+      // registers from the common one.
+      r = {};
+      WARPWRIGHT_NO_UNROLL
+      for (unsigned b = 0; b <= blocks; ++b) {
+        detail::four<drawn> const made = Use::make(state.block(first + b, offset));
+        WARPWRIGHT_UNROLL
+        for (unsigned j = 0; j < V; ++j) {
+          // Element j has index lane + j in the first block and those after it.
+          if ((lane + j) / 4 == b) r.of[j] = pick(made, (lane + j) % 4);
+        }
+      }
     }
   }
   template <class C, int V>
@@ -70,23 +81,6 @@ struct draw {
     drawn const even = which < 2 ? made.of[0] : made.of[2];
     drawn const odd = which < 2 ? made.of[1] : made.of[3];
     return which % 2 == 0 ? even : odd;
-  }
-  // Vectors that start within a block need one block more. A loop, so that this path takes no
-  // registers from the common one.
-  template <int V>
-  WARPWRIGHT_HOST_DEVICE void load_between(registers<V>& r, std::uint64_t first, unsigned lane,
-                                           std::uint64_t offset) const {
-    constexpr unsigned blocks = V < 4 ? 1 : V / 4;
-    r = {};
-    WARPWRIGHT_NO_UNROLL
-    for (unsigned b = 0; b <= blocks; ++b) {
-      detail::four<drawn> const made = Use::make(state.block(first + b, offset));
-      WARPWRIGHT_UNROLL
-      for (unsigned j = 0; j < V; ++j) {
-        // Element j has index lane + j in the first block and those after it.
-        if ((lane + j) / 4 == b) r.of[j] = pick(made, (lane + j) % 4);
-      }
-    }
   }
 };
 

@@ -76,14 +76,15 @@ struct axis {
   unsigned shift = 0;            ///< likewise
 };
 
-// Sets the divisor of an axis: for 32-bit dividends if `narrow`, else for 64-bit ones.
-constexpr axis with_divisor(axis a, bool narrow) {
-  auto const set = [&a](auto const& divisor) {
-    a.multiplier = divisor.multiplier();
-    a.shift = divisor.shift();
-  };
-  narrow ? set(small_divisor{static_cast<std::uint32_t>(a.extent)}) : set(fast_divisor{a.extent});
-  return a;
+constexpr std::uint64_t magnitude(std::int64_t stride) {
+  return static_cast<std::uint64_t>(stride < 0 ? -stride : stride);
+}
+
+template <class UInt>
+constexpr void set_divisor(axis& a) {
+  invariant_divisor<UInt> const divisor{static_cast<UInt>(a.extent)};
+  a.multiplier = divisor.multiplier();
+  a.shift = divisor.shift();
 }
 template <class UInt>
 WARPWRIGHT_HOST_DEVICE UInt quotient(axis const& by, UInt dividend) {
@@ -273,13 +274,10 @@ constexpr axes<Rank> make_axes(std::int64_t const* shape, std::int64_t const* st
         continue;
       }
     }
-    result.of[count].extent = static_cast<std::uint64_t>(shape[k]);
-    result.of[count].stride = strides[k];
-    ++count;
+    result.of[count++] = axis{static_cast<std::uint64_t>(shape[k]), strides[k]};
   }
   if (count == 0) {
-    result.of[0].extent = r.elements;
-    result.of[0].stride = 1;
+    result.of[0] = axis{r.elements, 1};
     count = 1;
   }
   result.count = count;
@@ -287,7 +285,10 @@ constexpr axes<Rank> make_axes(std::int64_t const* shape, std::int64_t const* st
   std::int64_t const most = 0x7fffffff;
   result.narrow =
       r.elements <= static_cast<std::uint64_t>(most) && r.highest <= most && r.lowest >= -most;
-  for (int k = 0; k < count; ++k) result.of[k] = with_divisor(result.of[k], result.narrow);
+  for (int k = 0; k < count; ++k) {
+    result.narrow ? set_divisor<std::uint32_t>(result.of[k])
+                  : set_divisor<std::uint64_t>(result.of[k]);
+  }
   return result;
 }
 

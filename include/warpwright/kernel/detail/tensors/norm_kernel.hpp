@@ -15,14 +15,14 @@ WARPWRIGHT_BEGIN
 
 namespace ew::detail {
 
-// A norm: lift(x) makes a state of an element, combine(a, b) one of two, finish(state) the norm.
+// A norm: lift(x) makes a state of an element, a call one of two, finish(state) the norm.
 struct two_norm {
   template <class V>
   WARPWRIGHT_HOST_DEVICE static V lift(V x) {
     return x * x;
   }
   template <class V>
-  WARPWRIGHT_HOST_DEVICE static V combine(V a, V b) {
+  WARPWRIGHT_HOST_DEVICE V operator()(V a, V b) const {
     return a + b;
   }
   WARPWRIGHT_HOST_DEVICE static double finish(double squares) { return sqrt_function{}(squares); }
@@ -33,7 +33,7 @@ struct max_norm {
     return abs_function{}(x);
   }
   template <class V>
-  WARPWRIGHT_HOST_DEVICE static V combine(V a, V b) {
+  WARPWRIGHT_HOST_DEVICE V operator()(V a, V b) const {
     return a > b || a != a ? a : b;  // NaN stays
   }
   WARPWRIGHT_HOST_DEVICE static double finish(double largest) { return largest; }
@@ -77,12 +77,6 @@ WARPWRIGHT_HOST_DEVICE constexpr unsigned block_of(unsigned chunk, unsigned chun
   return static_cast<unsigned>(((std::uint64_t{chunk} + 1) * blocks - 1) / chunks);
 }
 
-/// The blocks that take chunks of one segment.
-struct sharing_blocks {
-  unsigned first;
-  unsigned last;
-};
-
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 template <class Norm, norm_scope Scope, class T, class R>
@@ -115,14 +109,23 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
     unsigned begin = first_chunk_of(block.index(), table.chunks, block.count());
     unsigned tensor = table.tensor_of(begin);
     do {
-      unsigned const segment_end = layout::each ? lesser(next_chunk(tensor), end) : end;
+      unsigned const next = layout::each ? next_chunk(tensor) : end;
+      unsigned const segment_end = next < end ? next : end;
       auto state = block.template per_thread<double>();
       block.for_each_thread(
           [&](unsigned t) { state[t] = of_chunks(tensor, begin, segment_end, t); });
       combine(block, state, 0);
-      // Computed before the chunks are read, it takes 8 more registers (sm_90).
-      sharing_blocks const s = blocks_of_segment(tensor, begin, segment_end, block);
-      if (s.first == s.last || is_last_of(block, s, state)) {
+      unsigned first = 0;  // of the blocks that take chunks of the segment
+      unsigned last = block.count() - 1;
+      if constexpr (layout::each) {
+        // Computed before the chunks are read, it takes 8 more registers (sm_90).
+        unsigned const chunk = table.first_chunk[tensor];
+        unsigned const behind = next_chunk(tensor);
+        first = chunk < begin ? block_of(chunk, table.chunks, block.count()) : block.index();
+        last = behind > segment_end ? block_of(behind - 1, table.chunks, block.count())
+                                    : block.index();
+      }
+      if (first == last || is_last_of(block, first, last, state)) {
         block.for_each_thread([&](unsigned t) {
           if (t == 0) store(tensor, state[t]);
         });
@@ -139,38 +142,29 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
   }
   template <class Block, class Values>
   WARPWRIGHT_HOST_DEVICE static void combine(Block& block, Values& state, unsigned round) {
-    combine_groups(block, state, block.shared(), round, thread_groups{table_threads},
-                   [](double a, double b) { return Norm::combine(a, b); });
+    combine_groups(block, state, block.shared(), round, thread_groups{table_threads}, Norm{});
   }
-  WARPWRIGHT_HOST_DEVICE static unsigned lesser(unsigned a, unsigned b) { return a < b ? a : b; }
   // The first chunk behind a tensor's.
   WARPWRIGHT_HOST_DEVICE unsigned next_chunk(unsigned tensor) const {
     return tensor + 1 < table.count ? table.first_chunk[tensor + 1] : table.chunks;
   }
-  // Of the segment that the block takes the chunks [begin, end) of.
-  template <class Block>
-  WARPWRIGHT_HOST_DEVICE sharing_blocks blocks_of_segment(unsigned tensor, unsigned begin,
-                                                          unsigned end, Block const& block) const {
-    if constexpr (layout::each) {
-      unsigned const first = table.first_chunk[tensor];
-      unsigned const next = next_chunk(tensor);
-      return {first < begin ? block_of(first, table.chunks, block.count()) : block.index(),
-              next > end ? block_of(next - 1, table.chunks, block.count()) : block.index()};
-    } else {
-      return {0, block.count() - 1};
-    }
-  }
   // Stores the block's state in the workspace. The last block then combines those of all.
   template <class Block, class Values>
-  WARPWRIGHT_HOST_DEVICE bool is_last_of(Block& block, sharing_blocks const& s,
+  WARPWRIGHT_HOST_DEVICE bool is_last_of(Block& block, unsigned first, unsigned last,
                                          Values& state) const {
-    unsigned* const ticket = reinterpret_cast<unsigned*>(workspace) + s.first;
-    bool const last_block = is_last_block(block, ticket, s.last - s.first + 1, [&](unsigned t) {
-      if (t == 0) states()[layout::state_of(block.index(), s.first)] = state[t];
+    unsigned* const ticket = reinterpret_cast<unsigned*>(workspace) + first;
+    bool const last_block = is_last_block(block, ticket, last - first + 1, [&](unsigned t) {
+      if (t == 0) states()[layout::state_of(block.index(), first)] = state[t];
       return t == 0;
     });
     if (last_block) {
-      block.for_each_thread([&](unsigned t) { state[t] = of_blocks(s, t); });
+      block.for_each_thread([&](unsigned t) {
+        double all = 0;
+        for (unsigned b = first + t; b <= last; b += table_threads) {
+          all = Norm{}(all, states()[layout::state_of(b, first)]);
+        }
+        state[t] = all;
+      });
       combine(block, state, 1);
     }
     return last_block;
@@ -181,7 +175,7 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
     value state{};
     WARPWRIGHT_UNROLL
     for (int j = 0; j < V; ++j) {
-      state = Norm::combine(state, Norm::lift(decoded<T, V>(at<0>(r), j)));
+      state = Norm{}(state, Norm::lift(decoded<T, V>(at<0>(r), j)));
     }
     return state;
   }
@@ -195,12 +189,12 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
     WARPWRIGHT_UNROLL
     for (unsigned u = 0; u < loads; ++u) {
       if (t + u * table_threads >= chunk.count) continue;
-      state = Norm::combine(state, of_vector<vector>(r[u]));
+      state = Norm{}(state, of_vector<vector>(r[u]));
     }
     if (t < chunk.edge) {
       typename arrays::template registers<1> one;
       arrays::template load<1>(one, chunk.start, chunk.edge_element(t), 0);
-      state = Norm::combine(state, of_vector<1>(one));
+      state = Norm{}(state, of_vector<1>(one));
     }
     return static_cast<double>(state);
   }
@@ -211,14 +205,7 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
       if constexpr (!layout::each) {
         if (tensor + 1 < table.count && table.first_chunk[tensor + 1] == index) ++tensor;
       }
-      state = Norm::combine(state, of_chunk(tensor, index, t));
-    }
-    return state;
-  }
-  WARPWRIGHT_HOST_DEVICE double of_blocks(sharing_blocks const& s, unsigned t) const {
-    double state = 0;
-    for (unsigned b = s.first + t; b <= s.last; b += table_threads) {
-      state = Norm::combine(state, states()[layout::state_of(b, s.first)]);
+      state = Norm{}(state, of_chunk(tensor, index, t));
     }
     return state;
   }
@@ -227,7 +214,7 @@ struct norm_kernel : warpwright::detail::kernel_base<table_threads> {
       results[tensor] = static_cast<R>(Norm::finish(state));
     } else {
       double& carried = states()[layout::max_blocks];
-      double const total = Norm::combine(first_launch ? 0.0 : carried, state);
+      double const total = Norm{}(first_launch ? 0.0 : carried, state);
       if (last_launch) {
         *results = static_cast<R>(Norm::finish(total));
       } else {

@@ -27,15 +27,10 @@ struct list_access;  // to a tensor_list
 // How an array of a list is accessed: T is read and written, T const read, write_only<T> written.
 template <class S>
 struct array_kind {
-  using element = S;
+  using element = std::remove_const_t<S>;
   using pointer = S*;
   static constexpr bool reads = true;
-  static constexpr bool writes = true;
-};
-template <class T>
-struct array_kind<T const> : array_kind<T> {
-  using pointer = T const*;
-  static constexpr bool writes = false;
+  static constexpr bool writes = !std::is_const<S>::value;
 };
 template <class T>
 struct array_kind<write_only<T>> : array_kind<T> {
@@ -144,14 +139,9 @@ struct tensor_arrays_of<std::index_sequence<Index...>, S...> {
   WARPWRIGHT_HOST_DEVICE static void store_array(packed_vector<element_bits<A>, V> const& result,
                                                  element_bits<A>* to, bool wide) {
     if constexpr (array_kind<A>::writes) {
-      if constexpr (V == 1) {
-        *to = result.only;
-      } else if (wide) {
-        result.store_wide(to);
-      } else {
-        WARPWRIGHT_UNROLL
-        for (int j = 0; j < V; ++j) to[j] = result.get(j);
-      }
+      if (V > 1 && wide) return result.store_wide(to);
+      WARPWRIGHT_UNROLL
+      for (int j = 0; j < V; ++j) to[j] = result.get(j);
     }
   }
 };

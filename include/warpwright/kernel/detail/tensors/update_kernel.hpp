@@ -11,8 +11,7 @@ WARPWRIGHT_BEGIN
 
 namespace ew::detail {
 
-// ---- What a function must provide: multi_tensor.hpp documents it at run_each() ----
-
+// What a function must provide: multi_tensor.hpp documents it at run_each().
 template <class F, class = void>
 inline constexpr bool has_prepare = false;
 template <class F>
@@ -20,29 +19,27 @@ inline constexpr bool has_prepare<F, std::void_t<decltype(std::declval<F&>().pre
 
 WARPWRIGHT_NO_EXEC_CHECK
 template <class F>
-WARPWRIGHT_HOST_DEVICE bool call_prepare(F& f) {
+WARPWRIGHT_HOST_DEVICE bool call_prepare([[maybe_unused]] F& f) {
   if constexpr (has_prepare<F>) {
     static_assert(std::is_same<decltype(f.prepare()), bool>::value,
                   "warpwright::ew::run_each: prepare() must return bool: false leaves all tensors "
                   "as they are");
     return f.prepare();
   } else {
-    static_cast<void>(f);
     return true;
   }
 }
 
 // Whether F takes array `Which` by reference, so that what it assigns is stored.
-template <class F, std::size_t Which, class Indices, class... S>
-inline constexpr bool takes_reference = false;
-template <class F, std::size_t Which, std::size_t... Index, class... S>
-inline constexpr bool takes_reference<F, Which, std::index_sequence<Index...>, S...> =
-    !is_callable<F, std::conditional_t<Which == Index, element_value<S>, element_argument<S>>...>;
-template <class F, class Indices, class... S>
-inline constexpr bool takes_references = false;
-template <class F, std::size_t... Index, class... S>
-inline constexpr bool takes_references<F, std::index_sequence<Index...>, S...> = ((
-    !array_kind<S>::writes || takes_reference<F, Index, std::index_sequence<Index...>, S...>)&&...);
+template <class F, std::size_t Which, class... S, std::size_t... Index>
+constexpr bool takes_reference(std::index_sequence<Index...>) {
+  return !is_callable<F,
+                      std::conditional_t<Which == Index, element_value<S>, element_argument<S>>...>;
+}
+template <class F, class... S, std::size_t... Index>
+constexpr bool takes_references(std::index_sequence<Index...> all) {
+  return ((!array_kind<S>::writes || takes_reference<F, Index, S...>(all)) && ...);
+}
 
 template <class F, class... S>
 constexpr bool check_function() {
@@ -59,14 +56,12 @@ constexpr bool check_function() {
                   "warpwright::ew::run_each: the function cannot be called with one element of "
                   "each array; its operator() must be const, elements of const arrays are const, "
                   "and 16-bit and 8-bit floats are float");
-    static_assert(!callable || takes_references<F, std::index_sequence_for<S...>, S...>,
+    static_assert(!callable || takes_references<F, S...>(std::index_sequence_for<S...>{}),
                   "warpwright::ew::run_each: the function takes an array that is written by value, "
                   "so that nothing would change; take a reference, or list the array as const");
   }
   return true;
 }
-
-// ---- The kernel ----
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
@@ -115,12 +110,15 @@ struct update_kernel : warpwright::detail::kernel_base<table_threads> {
   }
 };
 
-template <class Arrays, class Where, class F, class Tensors>
-void update_tensors(Where const& run, Tensors const& all, F const& function) {
-  std::uint64_t const chunk = chunk_for(all.begin(), all.size(), Arrays::vector, Arrays::tile);
+template <class Where, class F, class... S, class Access = list_access>
+void update_tensors(Where const& run, tensor_list<S...> const& list, F const& function) {
+  static_assert(check_function<F, S...>());
+  using arrays = tensor_arrays<S...>;
+  auto const& all = Access::tensors(list);
+  std::uint64_t const chunk = chunk_for(all.begin(), all.size(), arrays::vector, arrays::tile);
   for (std::size_t next = 0; next != all.size();) {
-    update_kernel<Arrays, F> kernel{function};
-    next = fill_table(kernel.table, all.begin(), next, all.size(), Arrays::vector, chunk);
+    update_kernel<arrays, F> kernel{function};
+    next = fill_table(kernel.table, all.begin(), next, all.size(), arrays::vector, chunk);
     if (kernel.table.count == 0) return;
     clear_unused_if_capturing(kernel.table);
     run(kernel.table.chunks, table_threads, kernel, "warpwright::ew::run_each");
@@ -128,8 +126,6 @@ void update_tensors(Where const& run, Tensors const& all, F const& function) {
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
-
-// ---- The library's own functions ----
 
 template <class T>
 struct cast_elements {
@@ -163,9 +159,9 @@ unscale_elements<T> make_unscale_function(float const* scale, float* found_inf,
   static_assert(std::is_floating_point<typename element_traits<T>::value>::value,
                 "warpwright::ew::unscale_each: gradients are of floating point");
   auto const check_number = [&](float const* number, char const* name) {
+    auto const address = reinterpret_cast<std::uintptr_t>(number);
     check_address(
-        reinterpret_cast<std::uintptr_t>(number), alignof(float), 0, [&] { return text{name}; },
-        where);
+        address, alignof(float), 0, [&] { return text{name}; }, where);
   };
   check_number(scale, "the scale");
   check_number(found_inf, "the flag");

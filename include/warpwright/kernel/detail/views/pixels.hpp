@@ -62,8 +62,13 @@ constexpr pixel_partition make_pixel_partition(tile_partition const& tiles, unsi
   p.pitch_bytes = static_cast<unsigned>(tiles.stride_x_bytes);
   p.pitch = p.pitch_bytes / bytes;
   p.batches = tiles.batches;
+  std::uint64_t const limit = 0x7fffffffU;
   std::uint64_t alignment = tiles.address;
+  std::uint64_t rows = 1;
   for (int k = 0; k < p.batches.count; ++k) {
+    std::uint64_t const extent = p.batches.each[k].extent.divisor();
+    if (rows > limit / extent) return p;
+    rows *= extent;
     alignment |= static_cast<std::uint64_t>(p.batches.each[k].view_stride_bytes);
   }
   std::uint64_t pixels = tiles.extent_x;
@@ -74,7 +79,6 @@ constexpr pixel_partition make_pixel_partition(tile_partition const& tiles, unsi
   p.vectors =
       even && fits && p.channels == p.pitch && common_alignment(alignment) >= vector * bytes;
   p.warp_strided = !p.vectors && may_warp_stride && vector > 1;
-  std::uint64_t const limit = 0x7fffffffU;
   if (pixels > limit - max_vector * warp_stride) return p;
   p.extent = static_cast<unsigned>(pixels);
   if (p.vectors) pixels /= vector;
@@ -82,36 +86,20 @@ constexpr pixel_partition make_pixel_partition(tile_partition const& tiles, unsi
     std::uint64_t const of_a_warp = std::uint64_t{vector} * warp_stride;
     pixels = (pixels + of_a_warp - 1) / of_a_warp * warp_stride;
   }
-  std::uint64_t threads = pixels;
-  for (int k = 0; k < p.batches.count; ++k) {
-    std::uint64_t const extent = p.batches.each[k].extent.divisor();
-    if (threads > limit / extent) return p;
-    threads *= extent;
-  }
-  if (threads > limit) return p;
   p.threads_per_row = small_divisor{static_cast<std::uint32_t>(pixels)};
-  p.threads = threads;
+  if (pixels <= limit / rows) p.threads = pixels * rows;
   return p;
 }
 
-// Element j of channel 0 of V pixels, `Pitch` elements apart.
-template <int Pitch, class Bits, int V, int Count>
-WARPWRIGHT_HOST_DEVICE void pick(packed_vector<Bits, V>& r,
-                                 packed_vector<Bits, Count> const& pixels) {
-  WARPWRIGHT_UNROLL
-  for (int j = 0; j < V; ++j) r.set(j, pixels.get(j * Pitch));
-}
-
-// V pixels in registers, in the order of memory, from the next channel on.
+// V pixels in registers, as words in the order of memory, from the next channel on.
 template <class Bits, int V>
 struct pixel_vector {
   using all = packed_vector<Bits, V* static_cast<int>(max_channels)>;
   static constexpr int words = static_cast<int>(sizeof(all)) / 4;
-  all elements;
 
-  // Reads `count` vectors of V elements, or elements.
-  WARPWRIGHT_HOST_DEVICE void load(Bits const* from, unsigned count) {
-    elements = {};
+  // Reads `count` vectors of V elements, or elements, into `to`.
+  WARPWRIGHT_HOST_DEVICE static void load(std::uint32_t* to, Bits const* from, unsigned count) {
+    all elements = {};
     WARPWRIGHT_UNROLL
     for (unsigned k = 0; k < max_channels; ++k) {
       if (k >= count) break;
@@ -126,9 +114,15 @@ struct pixel_vector {
         }
       }
     }
+    WARPWRIGHT_UNROLL
+    for (int k = 0; k < words; ++k) to[k] = elements.words[k];
   }
   // Extracts one channel's elements, and shifts the next channel to the front.
-  WARPWRIGHT_HOST_DEVICE void take(packed_vector<Bits, V>& r, unsigned pitch) {
+  WARPWRIGHT_HOST_DEVICE static void take(packed_vector<Bits, V>& r, std::uint32_t* from,
+                                          unsigned pitch) {
+    all elements;
+    WARPWRIGHT_UNROLL
+    for (int k = 0; k < words; ++k) elements.words[k] = from[k];
     if (V == 1 || pitch == 3) {
       pick<3>(r, elements);
     } else if (pitch == 4) {
@@ -144,10 +138,18 @@ struct pixel_vector {
       std::uint32_t const high = k + whole + 1 < words ? elements.words[k + whole + 1] : 0;
       elements.words[k] = shift == 0 ? low : low >> shift | high << (32 - shift) % 32;
     }
+    WARPWRIGHT_UNROLL
+    for (int k = 0; k < words; ++k) from[k] = elements.words[k];
   }
 
  private:
   static constexpr unsigned part_words = V * sizeof(Bits) / 4;
+
+  template <int Pitch>
+  WARPWRIGHT_HOST_DEVICE static void pick(packed_vector<Bits, V>& r, all const& elements) {
+    WARPWRIGHT_UNROLL
+    for (int j = 0; j < V; ++j) r.set(j, elements.get(j * Pitch));
+  }
 };
 
 }  // namespace ew::detail

@@ -46,11 +46,11 @@ struct strided_destination {
 struct memory_order {
   int count = 0;  ///< 0: they are in that order, and no stride is negative
   int from[max_dimensions] = {};
-  std::uint64_t extent[max_dimensions] = {};  ///< of the axes in their original order
-  bool backwards[max_dimensions] = {};        ///< likewise: the stride is negative
+  axis const* of = nullptr;  ///< in their original order
 };
 constexpr memory_order find_memory_order(axis const* of, int count) {
   memory_order order;
+  order.of = of;
   bool unchanged = true;
   for (int k = 0; k < count; ++k) {
     int at = k;
@@ -60,9 +60,7 @@ constexpr memory_order find_memory_order(axis const* of, int count) {
       order.from[at] = before;
     }
     order.from[at] = k;
-    order.extent[k] = of[k].extent;
-    order.backwards[k] = of[k].stride < 0;
-    unchanged = unchanged && at == k && !order.backwards[k];
+    unchanged = unchanged && at == k && of[k].stride >= 0;
   }
   order.count = unchanged ? 0 : count;
   return order;
@@ -82,7 +80,8 @@ constexpr bool reorder(memory_order const& order, axes<Rank>& map, std::int64_t&
   first = 0;
   axis rest = map.of[0];
   for (int k = 0; k < order.count; ++k) {
-    std::uint64_t left = order.extent[k];
+    std::uint64_t left = order.of[k].extent;
+    bool const backwards = order.of[k].stride < 0;
     while (left > 1) {
       if (rest.extent == 1) {
         if (++at == map.count) return false;
@@ -94,10 +93,8 @@ constexpr bool reorder(memory_order const& order, axes<Rank>& map, std::int64_t&
         return false;
       }
       auto const steps = static_cast<std::int64_t>(part);
-      parts[count].extent = part;
-      parts[count].stride = order.backwards[k] ? -rest.stride : rest.stride;
-      if (order.backwards[k]) first += (steps - 1) * rest.stride;
-      ++count;
+      parts[count++] = axis{part, backwards ? -rest.stride : rest.stride};
+      if (backwards) first += (steps - 1) * rest.stride;
       rest.extent = exhausts ? 1 : rest.extent / part;
       rest.stride *= steps;
       left = closes ? 1 : left / part;
@@ -125,22 +122,6 @@ constexpr bool reorder(memory_order const& order, axes<Rank>& map, std::int64_t&
   return true;
 }
 
-template <class Data, int Rank>
-constexpr bool reorder(memory_order const& order, Data*& data, axes<Rank>& map) {
-  std::int64_t first = 0;
-  bool const fits = reorder(order, map, first);
-  if (fits && data != nullptr) data += first;
-  return fits;
-}
-struct reorder_views {
-  memory_order const& order;
-  bool fit = true;
-  template <class T, int Rank>
-  void operator()(view_input<T, Rank>& view) {
-    fit = fit && reorder(order, view.data, view.map);
-  }
-};
-
 }  // namespace detail
 
 /// An assignment to a strided array, which run() evaluates.
@@ -157,11 +138,16 @@ struct strided_assignment {
       detail::memory_order const order = detail::find_memory_order(data.map.of, data.map.count);
       if (order.count == 0 || size == 0) return *this;
       strided_assignment result{*this};
-      detail::reorder_views views{order};
-      detail::for_views<detail::reorder_views> visitor{views};
+      bool fit = true;
+      auto const reorder = [&](auto& array) {
+        std::int64_t first = 0;
+        fit = fit && detail::reorder(order, array.map, first);
+        if (fit && array.data != nullptr) array.data += first;
+      };
+      reorder(result.data);
+      detail::for_views<decltype(reorder)> visitor{reorder};
       detail::traversal<E>::visit(result.expression, visitor);
-      bool const fit = detail::reorder(order, result.data.data, result.data.map);
-      return fit && views.fit ? result : *this;
+      return fit ? result : *this;
     } else {
       return *this;
     }

@@ -146,13 +146,11 @@ struct tile_partition {
     std::uint64_t const x = std::uint64_t{x_first ? inner : outer} * tile_x;
     std::uint64_t const y = std::uint64_t{x_first ? outer : inner} * tile_y;
     tile b;
-    b.first.index = y * out_stride_y + x;
+    b.first = {y * out_stride_y + x, {static_cast<unsigned>(x), static_cast<unsigned>(y)}};
     b.view_bytes = static_cast<std::int64_t>(x) * stride_x_bytes +
                    static_cast<std::int64_t>(y * layout.element_bytes);
     b.nx = static_cast<unsigned>(extent_x - x < tile_x ? extent_x - x : tile_x);
     b.ny = static_cast<unsigned>(extent_y - y < tile_y ? extent_y - y : tile_y);
-    b.first.coordinates[0] = static_cast<unsigned>(x);
-    b.first.coordinates[1] = static_cast<unsigned>(y);
     batches.add_position(batch, b.first, b.view_bytes);
     return b;
   }
@@ -164,26 +162,52 @@ struct tile_partition {
     if constexpr (Least == 1) {
       if (unaligned && has_room_around(b)) return stage_unaligned(b, memory, t);
     }
-    if (access_bytes == 16) {
-      stage_by<16>(b, memory, t);
-    } else if (Least >= 4 || access_bytes == 4) {
-      stage_by<4>(b, memory, t);
-    } else if (Least >= 2 || access_bytes == 2) {
-      stage_by<2>(b, memory, t);
-    } else {
-      stage_by<1>(b, memory, t);
-    }
+    stage_by<16, Least>(b, memory, t);
   }
 
   /// Calls write(v, element, staged) for every vector of the output that thread t stores: v is a
-  /// std::integral_constant, the number of its elements, and `element` the first of them.
-  template <int V, class Write>
+  /// std::integral_constant, the number of its elements, and `element` the first of them. With warp
+  /// tiles, a warp takes 32 vectors that are neighbours in x and y, without bank conflicts. Else
+  /// threads take vectors in the order of the output, across the ends of contiguous rows.
+  /// @tparam Vector  elements of a vector where the output is stored by vectors
+  template <int Vector, int V = 1, class Write>
   WARPWRIGHT_HOST_DEVICE void each_vector(tile const& b, unsigned char const* memory, unsigned t,
                                           Write const& write) const {
-    if (V > 1 && vectors) {
-      each_of<V>(b, memory, t, write);
-    } else {
-      each_of<1>(b, memory, t, write);
+    if constexpr (V != Vector) {
+      if (vectors) return each_vector<Vector, Vector>(b, memory, t, write);
+    }
+    unsigned const lane_x = t & ((1U << lanes_x_shift) - 1U);
+    unsigned const lane_y = t % 32 >> lanes_x_shift;
+    bool const by_warps = V > 1 && warp_tiles;
+    unsigned const at_once = by_warps ? tile_threads / 32 : tile_threads;
+    WARPWRIGHT_NO_UNROLL
+    for (unsigned item = by_warps ? t / 32 : t; item < items; item += at_once) {
+      unsigned const column = by_warps ? item : item * V;
+      unsigned y = columns.quotient(column);
+      unsigned x = column - y * columns.divisor();
+      if (by_warps) {
+        x = ((x << lanes_x_shift) + lane_x) * V;
+        y = y * (32U >> lanes_x_shift) + lane_y;
+      }
+      if constexpr (V == 1) y *= tile_rows_at_once;
+      if (x >= b.nx || y >= b.ny) continue;
+      output_element first = b.first;
+      first.index += y * out_stride_y + x;
+      first.coordinates[0] += x;
+      first.coordinates[1] += y;
+      unsigned const row = layout.row(x) + (V == 1 ? word_shift(b, x) : 0);
+      staged_vector staged{
+          memory,       layout.line_padding, row + y * layout.element_bytes,
+          layout.pitch, tile_x - x,          layout.element_bytes - tile_x * layout.pitch,
+          tile_x};
+      WARPWRIGHT_UNROLL
+      for (unsigned k = 0; k < (V == 1 ? tile_rows_at_once : 1); ++k) {
+        if (y + k >= b.ny) break;
+        write(std::integral_constant<int, V>{}, first, staged);
+        first.index += out_stride_y;
+        ++first.coordinates[1];
+        staged.first += layout.element_bytes;
+      }
     }
   }
 
@@ -246,8 +270,12 @@ struct tile_partition {
     }
   }
 
-  template <int Bytes>
+  template <int Bytes, unsigned Least>
   WARPWRIGHT_HOST_DEVICE void stage_by(tile const& b, unsigned char* memory, unsigned t) const {
+    if constexpr (Bytes == 16 || Bytes > Least) {
+      constexpr int narrower = Bytes == 16 ? 4 : Bytes / 2;
+      if (access_bytes != Bytes) return stage_by<narrower, Least>(b, memory, t);
+    }
     if (layout.linear) {
       stage_linear<Bytes>(b, memory, t);
     } else if constexpr (Bytes == 16) {
@@ -376,47 +404,6 @@ struct tile_partition {
       if (layout.linear && behind >= layout.padded_bytes.divisor()) {
         to += layout.padding;
         behind -= layout.padded_bytes.divisor();
-      }
-    }
-  }
-
-  // With warp tiles, a warp takes 32 vectors that are neighbours in x and y, without bank
-  // conflicts. Else threads take vectors in the order of the output, across the ends of contiguous
-  // rows.
-  template <int V, class Write>
-  WARPWRIGHT_HOST_DEVICE void each_of(tile const& b, unsigned char const* memory, unsigned t,
-                                      Write const& write) const {
-    unsigned const lane_x = t & ((1U << lanes_x_shift) - 1U);
-    unsigned const lane_y = t % 32 >> lanes_x_shift;
-    bool const by_warps = V > 1 && warp_tiles;
-    unsigned const at_once = by_warps ? tile_threads / 32 : tile_threads;
-    WARPWRIGHT_NO_UNROLL
-    for (unsigned item = by_warps ? t / 32 : t; item < items; item += at_once) {
-      unsigned const column = by_warps ? item : item * V;
-      unsigned y = columns.quotient(column);
-      unsigned x = column - y * columns.divisor();
-      if (by_warps) {
-        x = ((x << lanes_x_shift) + lane_x) * V;
-        y = y * (32U >> lanes_x_shift) + lane_y;
-      }
-      if constexpr (V == 1) y *= tile_rows_at_once;
-      if (x >= b.nx || y >= b.ny) continue;
-      output_element first = b.first;
-      first.index += y * out_stride_y + x;
-      first.coordinates[0] += x;
-      first.coordinates[1] += y;
-      unsigned const row = layout.row(x) + (V == 1 ? word_shift(b, x) : 0);
-      staged_vector staged{
-          memory,       layout.line_padding, row + y * layout.element_bytes,
-          layout.pitch, tile_x - x,          layout.element_bytes - tile_x * layout.pitch,
-          tile_x};
-      WARPWRIGHT_UNROLL
-      for (unsigned k = 0; k < (V == 1 ? tile_rows_at_once : 1); ++k) {
-        if (y + k >= b.ny) break;
-        write(std::integral_constant<int, V>{}, first, staged);
-        first.index += out_stride_y;
-        ++first.coordinates[1];
-        staged.first += layout.element_bytes;
       }
     }
   }

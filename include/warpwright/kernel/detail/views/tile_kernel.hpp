@@ -32,73 +32,19 @@ struct visit_views {
     traversal<E>::visit(expression, visitor, at<K>(r)...);
   }
 };
+template <class F>
+visit_views(F) -> visit_views<F>;
 
-template <class Fused>
-struct tile_traits_of;
 template <class... A>
-struct tile_traits_of<fused<A...>>
-    : tile_traits<typename joined_leaves<leaves_of<decltype(part_t<A>::expression)>...>::type> {};
-
-template <int Count>
-WARPWRIGHT_HOST_DEVICE void copy_words(std::uint32_t* to, std::uint32_t const* from) {
-  WARPWRIGHT_UNROLL
-  for (int k = 0; k < Count; ++k) to[k] = from[k];
-}
-
-// Loads a thread's pixels of the staged view into `words`.
-template <int V>
-struct load_pixels {
-  std::uint32_t* words;
-  std::int64_t from;
-  unsigned count;
-  template <class T, int Rank>
-  WARPWRIGHT_HOST_DEVICE void operator()(view_input<T, Rank> const& view) const {
-    if constexpr (view_input<T, Rank>::template fits_pixels<V>) {
-      if (view.access != view_access::staged) return;
-      pixel_vector<bits_of<T>, V> pixels;
-      auto const* const start = reinterpret_cast<unsigned char const*>(view.data) + from;
-      pixels.load(reinterpret_cast<bits_of<T> const*>(start), count);
-      copy_words<pixel_vector<bits_of<T>, V>::words>(words, pixels.elements.words);
-    }
-  }
-};
-
-// Extracts the next channel of the staged view from `words`, and finishes the loads of the others.
-template <int V>
-struct take_channel {
-  std::uint32_t* words;
-  unsigned pitch;
-  template <class T, int Rank>
-  WARPWRIGHT_HOST_DEVICE void operator()(view_input<T, Rank> const& view,
-                                         packed_vector<bits_of<T>, V>& r) const {
-    if constexpr (view_input<T, Rank>::template fits_pixels<V>) {
-      if (view.access == view_access::staged) {
-        pixel_vector<bits_of<T>, V> pixels;
-        copy_words<pixel_vector<bits_of<T>, V>::words>(pixels.elements.words, words);
-        pixels.take(r, pitch);
-        copy_words<pixel_vector<bits_of<T>, V>::words>(words, pixels.elements.words);
-        return;
-      }
-    }
-    view.template finish_load<V>(r);
-  }
-};
-
-template <int V>
-struct finish_loads {
-  template <class T, int Rank>
-  WARPWRIGHT_HOST_DEVICE void operator()(view_input<T, Rank> const& view,
-                                         packed_vector<bits_of<T>, V>& r) const {
-    view.template finish_load<V>(r);
-  }
-};
+using tile_traits_of =
+    tile_traits<typename joined_leaves<leaves_of<decltype(part_t<A>::expression)>...>::type>;
 
 template <class... A>
 struct pixel_kernel : warpwright::detail::kernel_base<pixel_threads> {
   static constexpr int vector = fused<A...>::vector;
   static constexpr bool may_warp_stride = vector > 1 && !fused<A...>::strided &&
                                           (takes_any_order<decltype(part_t<A>::expression)> && ...);
-  using traits = tile_traits_of<fused<A...>>;
+  using traits = tile_traits_of<A...>;
 
   fused<A...> f;  // its views are marked
   pixel_partition partition;
@@ -126,11 +72,13 @@ struct pixel_kernel : warpwright::detail::kernel_base<pixel_threads> {
     unsigned const x = element.coordinates[0];
     if (x >= partition.extent) return;
     unsigned const count = (partition.extent - x + warp_stride - 1) / warp_stride;
+    visit_views const finish{
+        [](auto const& view, auto& r) { view.template finish_load<vector>(r); }};
     WARPWRIGHT_NO_UNROLL
     for (unsigned c = 0; c < partition.channels; ++c) {
       warp_strided_index const i{element.index, element.coordinates, from,
                                  partition.pitch_bytes * warp_stride, count};
-      f.template vector_with<vector>(i, all_wide_bits, visit_views<finish_loads<vector>>{});
+      f.template vector_with<vector>(i, all_wide_bits, finish);
       element.index += partition.channel_stride;
       ++element.coordinates[1];
       from += partition.pitch_bytes / partition.pitch;
@@ -138,62 +86,44 @@ struct pixel_kernel : warpwright::detail::kernel_base<pixel_threads> {
   }
   template <int V, class Block>
   WARPWRIGHT_HOST_DEVICE void evaluate(Block const& block, unsigned thread) const {
-    std::uint32_t words[traits::template pixel_words<V>] = {};
+    std::uint32_t all_words[traits::template pixel_words<V>] = {};
+    std::uint32_t* const words = all_words;
     std::int64_t from = 0;
     output_element element = partition.first(thread, V, from);
-    using load = load_pixels<V>;
-    visit_views<load>{{words, from, V == 1 ? partition.channels : partition.pitch}}(f.parts);
+    unsigned const count = V == 1 ? partition.channels : partition.pitch;
+    visit_views{[words, from, count](auto const& view) {
+      using viewed = std::decay_t<decltype(view)>;
+      if constexpr (viewed::template fits_pixels<V>) {
+        if (view.access != view_access::staged) return;
+        using bits = typename viewed::bits;
+        auto const* const start = reinterpret_cast<unsigned char const*>(view.data) + from;
+        pixel_vector<bits, V>::load(words, reinterpret_cast<bits const*>(start), count);
+      }
+    }}(f.parts);
     block.trigger_dependents();
-    using take = take_channel<V>;
+    // The next channel of the staged view; the loads of the others are finished.
+    visit_views const take{[words, pitch = partition.pitch](auto const& view, auto& r) {
+      using viewed = std::decay_t<decltype(view)>;
+      if constexpr (viewed::template fits_pixels<V>) {
+        if (view.access == view_access::staged) {
+          return pixel_vector<typename viewed::bits, V>::take(r, words, pitch);
+        }
+      }
+      view.template finish_load<V>(r);
+    }};
     WARPWRIGHT_NO_UNROLL
     for (unsigned c = 0; c < partition.channels; ++c) {
-      f.template vector_with<V>(pixel_index{element}, partition.wide,
-                                visit_views<take>{{words, partition.pitch}});
+      f.template vector_with<V>(staged_index<staging::pixels>{element}, partition.wide, take);
       element.index += partition.channel_stride;
       ++element.coordinates[1];
     }
   }
 };
 
-// Lists the views of a kernel.
-struct list_views {
-  operand const* operands;
-  view_candidate* views;
-  int at = 0;
-  int count = 0;
-
-  template <class T, int Rank>
-  void operator()(view_input<T, Rank>& view) {
-    do ++at;
-    while (!operands[at].shaped);
-    view_candidate& v = views[count++];
-    v.of = view.map.of;
-    v.count = view.map.count;
-    v.rank = Rank;
-    v.fits = view_input<T, Rank>::fits_tiles;
-    v.address = reinterpret_cast<std::uintptr_t>(view.data);
-    v.operand = at;
-    v.access = &view.access;
-  }
-};
-
-template <int V, bool OnlyView>
-struct gather_staged {
-  staged_vector const& staged;
-  template <class T, int Rank>
-  WARPWRIGHT_HOST_DEVICE void operator()(view_input<T, Rank> const& view,
-                                         packed_vector<bits_of<T>, V>& r) const {
-    if constexpr (view_input<T, Rank>::fits_tiles) {
-      if (OnlyView || view.access == view_access::staged) return gather(r, staged);
-    }
-    view.template finish_load<V>(r);
-  }
-};
-
 template <class... A>
 struct tile_kernel : warpwright::detail::kernel_base<tile_threads> {
-  using traits = tile_traits_of<fused<A...>>;
-  static constexpr bool only_view = traits::candidates == 1;
+  using traits = tile_traits_of<A...>;
+  static constexpr staging by = traits::candidates == 1 ? staging::only_view : staging::one_view;
   struct shared {
     unsigned char memory[tile_memory_bytes];
   };
@@ -210,22 +140,21 @@ struct tile_kernel : warpwright::detail::kernel_base<tile_threads> {
     block.trigger_dependents();
     block.synchronize();
     block.for_each_thread([&](unsigned t) {
-      partition.template each_vector<fused<A...>::vector>(here, memory, t, store_vector{*this});
+      partition.template each_vector<fused<A...>::vector>(
+          here, memory, t,
+          [&](auto count, output_element const& first, staged_vector const& staged) {
+            constexpr int v = decltype(count)::value;
+            visit_views const fill{[&](auto const& view, auto& r) {
+              if constexpr (std::decay_t<decltype(view)>::fits_tiles) {
+                if (by == staging::only_view || view.access == view_access::staged)
+                  return gather(r, staged);
+              }
+              view.template finish_load<v>(r);
+            }};
+            f.template vector_with<v>(staged_index<by>{first}, partition.wide, fill);
+          });
     });
   }
-
- private:
-  struct store_vector {
-    tile_kernel const& kernel;
-    template <int V>
-    WARPWRIGHT_HOST_DEVICE void operator()(std::integral_constant<int, V>,
-                                           output_element const& first,
-                                           staged_vector const& staged) const {
-      using fill = gather_staged<V, only_view>;
-      kernel.f.template vector_with<V>(tile_index<only_view>{first}, kernel.partition.wide,
-                                       visit_views<fill>{{staged}});
-    }
-  };
 };
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
@@ -234,10 +163,9 @@ template <class... A>
 struct tile_evaluation<fused<A...>> {
   /// Launches a kernel of tiles or pixels.
   /// @return false where no view of the kernel is moved by either
-  static bool run(warpwright::detail::on_stream const& execute, fused<A...> const& f,
-                  operand const* operands) {
-    if constexpr (tile_traits_of<fused<A...>>::candidates == 0) {
-      static_cast<void>(execute), static_cast<void>(f), static_cast<void>(operands);
+  static bool run([[maybe_unused]] warpwright::detail::on_stream const& execute,
+                  [[maybe_unused]] fused<A...> const& f, [[maybe_unused]] operand const* operands) {
+    if constexpr (tile_traits_of<A...>::candidates == 0) {
       return false;
     } else {
       fused<A...> marked = f;
@@ -261,17 +189,29 @@ struct tile_evaluation<fused<A...>> {
   /// @param f  receives in its views how they are loaded
   static tile_selection select(fused<A...>& f, operand const* operands) {
     view_candidate views[fused<A...>::operands];
-    list_views list{operands, views};
-    list_all(f.parts, list);
+    int at = 0;
+    int count = 0;
+    list_all(f.parts, [&](auto& view) {
+      do ++at;
+      while (!operands[at].shaped);
+      view_candidate& v = views[count++];
+      v.of = view.map.of;
+      v.count = view.map.count;
+      v.rank = view.rank;
+      v.fits = view.fits_tiles;
+      v.address = reinterpret_cast<std::uintptr_t>(view.data);
+      v.operand = at;
+      v.access = &view.access;
+    });
     std::uint64_t const gapped = outputs_with_gaps(fused<A...>::types, operands);
-    return select_view(views, list.count, operands, fused<A...>::operands, fused<A...>::vector,
-                       gapped, pixel_kernel<A...>::may_warp_stride);
+    return select_view(views, count, operands, fused<A...>::operands, fused<A...>::vector, gapped,
+                       pixel_kernel<A...>::may_warp_stride);
   }
 
  private:
-  template <std::size_t... K, class... Part>
-  static void list_all(pack_of<std::index_sequence<K...>, Part...>& parts, list_views& list) {
-    for_views<list_views> visitor{list};
+  template <std::size_t... K, class... Part, class F>
+  static void list_all(pack_of<std::index_sequence<K...>, Part...>& parts, F const& f) {
+    for_views<F const> visitor{f};
     (traversal<decltype(Part::expression)>::visit(at<K>(parts).expression, visitor), ...);
   }
 };

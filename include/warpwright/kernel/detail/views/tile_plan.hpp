@@ -18,36 +18,9 @@ namespace ew::detail {
 // `grain`.
 constexpr std::uint64_t even_part(std::uint64_t extent, std::uint64_t edge, std::uint64_t grain) {
   if (extent <= edge) return extent;
-  std::uint64_t const parts = (extent + edge - 1) / edge;
-  std::uint64_t const part = (extent + parts - 1) / parts;
-  std::uint64_t const whole = (part + grain - 1) / grain * grain;
+  std::uint64_t const part = divide_up(extent, divide_up(extent, edge));
+  std::uint64_t const whole = divide_up(part, grain) * grain;
   return whole <= edge ? whole : edge;
-}
-
-constexpr unsigned log2_of(unsigned power) {
-  unsigned result = 0;
-  for (; power > 1; power /= 2) ++result;
-  return result;
-}
-
-/// Finds the strides of a view along x, y and the batches of a partition, 0 beyond them.
-/// @param staged  the axes of the staged view; `axes` are those of this one
-/// @return false where an axis of this view ends within one of those, or there are too many
-constexpr bool align_axes(tile_partition const& p, axis const* staged, axis const* axes, int count,
-                          int rank, std::int64_t* strides) {
-  if (2 + p.batches.count > rank) return false;
-  for (int k = 0; k < rank; ++k) strides[k] = 0;
-  int at = 0;
-  axis rest = axes[0];
-  for (int k = 0; k < 2 + p.batches.count; ++k) {
-    if (rest.extent == 1 && ++at < count) rest = axes[at];
-    if (rest.extent % staged[k].extent != 0) return false;
-    int const batch = k < p.y_axis ? k + 1 : k;
-    strides[k == 0 ? 0 : k == p.y_axis ? 1 : batch] = rest.stride;
-    rest.extent /= staged[k].extent;
-    rest.stride *= static_cast<std::int64_t>(staged[k].extent);
-  }
-  return true;
 }
 
 // Chooses the extents of a tile: 128 bytes or more each way, and 16 KiB together; a dimension takes
@@ -84,22 +57,21 @@ constexpr void choose_layout(tile_partition& p, unsigned vector) {
   layout.linear = contiguous_rows && p.tile_y == p.extent_y && row_bytes % 16 != 0;
   p.warp_tiles = vector > 1 && p.extent_x % vector == 0 && p.tile_x % vector == 0;
   unsigned const bank = layout.element_bytes == 8 ? 8 : 4;
+  layout.pitch = row_bytes;
+  layout.group_pitch = row_bytes;
   if (layout.linear && p.warp_tiles && vector * row_bytes % 4 == 0) {
     // A lane gathers from one contiguous group, an odd number of banks from its neighbour's.
     unsigned const group = vector * row_bytes;
-    layout.group_shift = log2_of(vector);
-    layout.pitch = row_bytes;
+    layout.group_shift = static_cast<unsigned>(__builtin_ctz(vector));
     layout.group_pitch = ((group + bank - 1) / bank | 1U) * bank;
     layout.padded_bytes = small_divisor{group};
     layout.padding = layout.group_pitch - group;
   } else if (layout.linear) {
-    layout.pitch = row_bytes;
-    layout.group_pitch = row_bytes;
     layout.line_padding = bank;
     layout.padded_bytes = small_divisor{128};
     layout.padding = bank;
   } else if (p.warp_tiles) {  // groups an odd number of 16 bytes apart
-    layout.group_shift = log2_of(vector);
+    layout.group_shift = static_cast<unsigned>(__builtin_ctz(vector));
     layout.pitch = (row_bytes + 15) / 16 * 16;
     layout.group_pitch = (vector * layout.pitch / 16 | 1U) * 16;
   } else {                                                    // rows an odd number of banks apart
@@ -114,6 +86,19 @@ constexpr void choose_layout(tile_partition& p, unsigned vector) {
   layout.group_mask = (1U << layout.group_shift) - 1U;
 }
 
+/// A view of an expression, without its type.
+struct view_candidate {
+  axis* of = nullptr;
+  int count = 0;
+  int rank = 0;                               ///< axes that its node has room for
+  bool fits = false;                          ///< its type does
+  std::uintptr_t address = 0;                 ///< of its first element
+  int operand = 0;                            ///< its number among the operands
+  view_access* access = nullptr;              ///< receives how it is loaded
+  bool aligned = false;                       ///< its axes are those of the staged view
+  std::int64_t strides[max_dimensions] = {};  ///< then along x, y and the batches, 0 beyond them
+};
+
 /// Plans the tiles that move a view of `count` axes to the output.
 /// @return a partition of no tiles where the view is not a transposition, and where single accesses
 ///   are as good
@@ -121,21 +106,18 @@ constexpr tile_partition make_tile_partition(axis const* of, int count, unsigned
                                              unsigned out_bytes, std::uint64_t address,
                                              unsigned vector) {
   tile_partition p;
-  bool const fits =
-      element_bytes == 1 || element_bytes == 2 || element_bytes == 4 || element_bytes == 8;
   int y_axis = 0;
   for (int k = 1; k < count; ++k) {
     if (of[k].stride == 1 && (y_axis == 0 || of[k].extent > of[y_axis].extent)) y_axis = k;
   }
-  if (!fits || y_axis == 0 || of[0].stride == 0 || of[0].stride == 1) return p;
+  if (y_axis == 0 || of[0].stride == 0 || of[0].stride == 1) return p;
   std::uint64_t const ex = of[0].extent;
   std::uint64_t const ey = of[y_axis].extent;
   std::uint64_t const bytes = element_bytes;
   bool const contiguous_writes = y_axis == 1;  // from one row along x to the next
-  bool const contiguous_reads = of[0].stride == static_cast<std::int64_t>(ey);
   // Less than a sector each way, or a page in all: single accesses find the rest in the L1 cache,
   // except pixels, which are loaded whole.
-  p.pixels_only = ey * bytes < 32 && !contiguous_reads;
+  p.pixels_only = ey * bytes < 32 && of[0].stride != static_cast<std::int64_t>(ey);
   if (p.pixels_only && !are_pixels(ey, of[0].stride)) return p;
   if (ex * out_bytes < 32 && !contiguous_writes) return p;
   if (ex * ey * bytes < 4096) return p;
@@ -188,10 +170,10 @@ constexpr tile_partition make_tile_partition(axis const* of, int count, unsigned
   if (p.access_bytes == 16) p.accesses_per_row = small_divisor{row_bytes / 16};
   // Threads for a whole row (a warp for each row takes up to 6 % more time, as its parts are read
   // at different times); fewer where rows are few, so that a thread has several loads in flight.
-  while (p.row_threads_shift < 8 && p.access_bytes << p.row_threads_shift < row_bytes)
+  while (p.row_threads_shift < 8 && (p.access_bytes << p.row_threads_shift < row_bytes ||
+                                     tile_threads >> p.row_threads_shift > tx / 4)) {
     ++p.row_threads_shift;
-  while (p.row_threads_shift < 8 && tile_threads >> p.row_threads_shift > tx / 4)
-    ++p.row_threads_shift;
+  }
 
   // Storing: vectors along x; or across the ends of short contiguous rows; or elements.
   p.vectors =
@@ -233,19 +215,6 @@ constexpr tile_partition make_tile_partition(axis const* of, int count, unsigned
   return p;
 }
 
-/// A view of an expression, without its type.
-struct view_candidate {
-  axis* of = nullptr;
-  int count = 0;
-  int rank = 0;                               ///< axes that its node has room for
-  bool fits = false;                          ///< its type does
-  std::uintptr_t address = 0;                 ///< of its first element
-  int operand = 0;                            ///< its number among the operands
-  view_access* access = nullptr;              ///< receives how it is loaded
-  bool aligned = false;                       ///< its axes are those of the staged view
-  std::int64_t strides[max_dimensions] = {};  ///< then along x, y and the batches
-};
-
 struct tile_selection {
   unsigned vector;  ///< elements of one of the output
   int operand = 0;  ///< the staged view's number
@@ -255,20 +224,31 @@ struct tile_selection {
 
 tile_summary summarize_selection(tile_selection const& selection);
 
-// Bit k: operand k can be moved by vectors from element 0 on. Bits of no operand are set.
-constexpr std::uint64_t vectorized_operands(operand const* all, int count, unsigned vector) {
-  std::uint64_t const others = count < 64 ? all_wide_bits << static_cast<unsigned>(count) : 0;
-  return wide_operands(all, count, 0, vector) | others;
-}
-
 // Whether all offsets take 31 bits, as axes::offset_of() computes them.
 constexpr bool has_31_bit_offsets(axis const* of, int count) {
   std::uint64_t extent = 0;
   for (int k = 0; k < count; ++k) {
-    std::int64_t const stride = of[k].stride < 0 ? -of[k].stride : of[k].stride;
-    extent += (of[k].extent - 1) * static_cast<std::uint64_t>(stride);
+    extent += (of[k].extent - 1) * magnitude(of[k].stride);
   }
   return extent <= 0x7fffffffU;
+}
+
+// Finds the strides of a view along the dimensions of a partition.
+// @return false where an axis of it ends within one of the staged view's, or there are too many
+constexpr bool align_axes(tile_partition const& p, axis const* staged, view_candidate& v) {
+  if (2 + p.batches.count > v.rank) return false;
+  for (std::int64_t& stride : v.strides) stride = 0;
+  int at = 0;
+  axis rest = v.of[0];
+  for (int k = 0; k < 2 + p.batches.count; ++k) {
+    if (rest.extent == 1 && ++at < v.count) rest = v.of[at];
+    if (rest.extent % staged[k].extent != 0) return false;
+    int const batch = k < p.y_axis ? k + 1 : k;
+    v.strides[k == 0 ? 0 : k == p.y_axis ? 1 : batch] = rest.stride;
+    rest.extent /= staged[k].extent;
+    rest.stride *= static_cast<std::int64_t>(staged[k].extent);
+  }
+  return true;
 }
 
 // Finds the views whose axes are those of the tiles, so that a kernel need not divide for them.
@@ -280,7 +260,7 @@ inline bool find_aligned_views(view_candidate* views, int count, view_candidate 
   for (view_candidate* v = views; v != views + count; ++v) {
     v->aligned = v != &staged && v->fits && has_31_bit_offsets(v->of, v->count) &&
                  (usable >> static_cast<unsigned>(v->operand) & 1U) != 0 &&
-                 align_axes(tiles, staged.of, v->of, v->count, v->rank, v->strides);
+                 align_axes(tiles, staged.of, *v);
     all = all && (v == &staged || v->aligned);
   }
   return all;

@@ -32,20 +32,34 @@ WARPWRIGHT_INLINE void check_shape(std::int64_t const* shape, std::int64_t const
 
 WARPWRIGHT_INLINE void check_output_shape(std::int64_t const* shape, std::int64_t const* strides,
                                           int rank, source_location where) {
-  overlapping_dimension const found = find_overlapping_dimension(shape, strides, rank);
-  int const k = found.dimension;
-  if (k < 0) return;
-  text const name = text{"ew::out: dimension "} + k + " has " + shape[k] +
-                    " elements at a stride of " + strides[k];
-  warpwright::detail::throw_invalid_argument(
-      strides[k] == 0
-          ? name + ": all of them are the same element; an output's elements must be distinct"
-          : name + ", no more than the " + found.span +
-                " elements that the dimensions of shorter strides span; each stride of an output "
-                "must be "
-                "longer than that, even where all elements are distinct: write such an array in "
-                "parts",
-      where);
+  for (int k = 0; k < rank; ++k) {
+    if (shape[k] == 0) return;
+  }
+  bool visited[max_dimensions] = {};
+  std::uint64_t span = 0;  // of the dimensions of shorter strides: elements, last less first
+  while (true) {
+    int k = -1;
+    for (int other = 0; other < rank; ++other) {
+      if (visited[other] || shape[other] == 1) continue;
+      if (k < 0 || magnitude(strides[other]) < magnitude(strides[k])) k = other;
+    }
+    if (k < 0) return;
+    visited[k] = true;
+    if (magnitude(strides[k]) > span) {
+      span += static_cast<std::uint64_t>(shape[k] - 1) * magnitude(strides[k]);
+      continue;
+    }
+    text const name = text{"ew::out: dimension "} + k + " has " + shape[k] +
+                      " elements at a stride of " + strides[k];
+    warpwright::detail::throw_invalid_argument(
+        strides[k] == 0
+            ? name + ": all of them are the same element; an output's elements must be distinct"
+            : name + ", no more than the " + span +
+                  " elements that the dimensions of shorter strides span; each stride of an output "
+                  "must be longer than that, even where all elements are distinct: write such an "
+                  "array in parts",
+        where);
+  }
 }
 
 WARPWRIGHT_INLINE void describe_axes(operand& o, axis const* of, int count) {
@@ -81,8 +95,10 @@ WARPWRIGHT_INLINE tile_selection select_view(view_candidate* views, int count, o
                                              int operands, unsigned vector, std::uint64_t gapped,
                                              bool may_warp_stride) {
   tile_selection selection{vector};
-  if ((vectorized_operands(all, operands, vector) & gapped) != gapped) selection.vector = 1;
-  std::uint64_t const wide = vectorized_operands(all, operands, selection.vector);
+  if ((wide_operands(all, operands, 0, vector) & gapped) != gapped) selection.vector = 1;
+  // Bits of no operand are set.
+  std::uint64_t const wide =
+      wide_operands(all, operands, 0, selection.vector) | ~bits_of_operands(operands);
   tile_partition& tiles = selection.tiles;
   pixel_partition& pixels = selection.pixels;
   view_candidate* staged = views;

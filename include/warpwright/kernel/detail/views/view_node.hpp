@@ -47,10 +47,10 @@ struct padded_shape {
   padded_shape(char const* function, int rank, Extent const* shape, Stride const* steps,
                source_location where) {
     if (rank < 0 || rank > max_dimensions) {
-      warpwright::detail::throw_invalid_argument(
-          text{function} + "there are " + rank +
+      refuse_view(
+          text{"there are "} + rank +
               " dimensions; it takes 0 to 6: merge neighbours whose elements are one stride apart",
-          where);
+          where, function);
     }
     for (int k = 0; k < rank; ++k) {
       extents[k] = extent{shape[k]}.value;
@@ -60,56 +60,21 @@ struct padded_shape {
   }
 };
 
-/// A dimension along which an output's elements may coincide; -1: none. The test is sufficient, not
-/// necessary: each stride must be longer than the span of all dimensions of shorter strides.
-struct overlapping_dimension {
-  int dimension = -1;
-  std::uint64_t span = 0;  ///< of the dimensions of shorter strides: elements, last less first
-};
-constexpr std::uint64_t magnitude(std::int64_t stride) {
-  return static_cast<std::uint64_t>(stride < 0 ? -stride : stride);
-}
-constexpr overlapping_dimension find_overlapping_dimension(std::int64_t const* shape,
-                                                           std::int64_t const* strides, int rank) {
-  bool visited[max_dimensions] = {};
-  overlapping_dimension found;
-  for (int k = 0; k < rank; ++k) {
-    if (shape[k] == 0) return found;
-  }
-  for (int round = 0; round < rank; ++round) {
-    int next = -1;
-    for (int k = 0; k < rank; ++k) {
-      if (visited[k] || shape[k] == 1) continue;
-      if (next < 0 || magnitude(strides[k]) < magnitude(strides[next])) next = k;
-    }
-    if (next < 0) return found;
-    visited[next] = true;
-    if (magnitude(strides[next]) <= found.span) {
-      found.dimension = next;
-      return found;
-    }
-    found.span += static_cast<std::uint64_t>(shape[next] - 1) * magnitude(strides[next]);
-  }
-  return found;
-}
-
-// Refuses outputs of which two indices may lead to one element.
+// Refuses outputs of which two indices may lead to one element. The test is sufficient, not
+// necessary: each stride must be longer than the span of all dimensions of shorter strides.
 void check_output_shape(std::int64_t const* shape, std::int64_t const* strides, int rank,
                         source_location where);
 
 /// Completes the operand of a view whose first element is at o.address.
 void describe_axes(operand& o, axis const* of, int count);
 
-/// The index that a kernel of tiles loads by. OnlyView: one view of the kernel can be staged, and
-/// is.
-template <bool OnlyView>
-struct tile_index {
-  output_element const& element;
-  WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return element.index; }
-};
+/// The kernels that stage a view. Of tiles: one of several views of a kernel can be staged, or its
+/// only one is; of pixels: every view is staged or aligned.
+enum class staging { one_view, only_view, pixels };
 
-/// The index that a kernel of pixels loads by: every view is staged or aligned.
-struct pixel_index {
+/// The index that these load by.
+template <staging By>
+struct staged_index {
   output_element const& element;
   WARPWRIGHT_HOST_DEVICE operator std::uint64_t() const { return element.index; }
 };
@@ -122,6 +87,7 @@ struct view_input {
   using expression_tag = void;
   using bits = detail::bits_of<T>;
   static constexpr int operands = 1;
+  static constexpr int rank = Rank;
   // Vectors of 32 bytes, moved by two accesses, where the other arrays' elements are half as wide:
   // what repeats is loaded once a vector, and a staged tile's elements one by one in any case.
   static constexpr int widest_bytes =
@@ -166,7 +132,20 @@ struct view_input {
         unsigned const room = static_cast<unsigned>(V) - begin;
         bool const ends = !whole && position.left < room;
         unsigned const end = begin + (ends ? static_cast<unsigned>(position.left) : room);
-        load_run<V>(r, from, step, begin, end);
+        if (step == 0) {
+          bits const same = *from;
+          WARPWRIGHT_UNROLL
+          for (unsigned j = 0; j < V; ++j) {
+            if (j >= begin && j < end) r.set(static_cast<int>(j), same);
+          }
+        } else {
+          WARPWRIGHT_UNROLL
+          for (unsigned j = 0; j < V; ++j) {
+            if (j >= begin && j < end) {
+              r.set(static_cast<int>(j), from[static_cast<std::int64_t>(j - begin) * step]);
+            }
+          }
+        }
         begin = end;
       } while (begin < V);
     }
@@ -182,24 +161,17 @@ struct view_input {
       r.load_wide(from);
     }
   }
-  template <int V, int First, bool OnlyView>
-  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, detail::tile_index<OnlyView> const& i,
+  template <int V, int First, detail::staging By>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, detail::staged_index<By> const& i,
                                    std::uint64_t wide) const {
-    if (fits_tiles && (OnlyView || access == detail::view_access::staged)) {
+    constexpr bool pixels = By == detail::staging::pixels;
+    constexpr bool fits = pixels ? fits_pixels<V> : fits_tiles;
+    if (fits && (By == detail::staging::only_view || access == detail::view_access::staged)) {
       r = {};
-    } else if (fits_tiles && access != detail::view_access::strided) {
+    } else if (pixels || (fits && access != detail::view_access::strided)) {
       load_aligned<V>(r, i.element);
     } else {
       load<V, First>(r, i.element.index, wide);
-    }
-  }
-  template <int V, int First>
-  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, detail::pixel_index const& i,
-                                   std::uint64_t) const {
-    if (fits_pixels<V> && access == detail::view_access::staged) {
-      r = {};
-    } else {
-      load_aligned<V>(r, i.element);
     }
   }
   template <int V, int First>
@@ -256,25 +228,6 @@ struct view_input {
       r.load_wide(from);
     }
   }
-  // Sets the elements [begin, end) from memory, `step` apart.
-  template <int V>
-  WARPWRIGHT_HOST_DEVICE static void load_run(registers<V>& r, bits const* from, std::int64_t step,
-                                              unsigned begin, unsigned end) {
-    if (step == 0) {
-      bits const same = *from;
-      WARPWRIGHT_UNROLL
-      for (unsigned j = 0; j < V; ++j) {
-        if (j >= begin && j < end) r.set(static_cast<int>(j), same);
-      }
-    } else {
-      WARPWRIGHT_UNROLL
-      for (unsigned j = 0; j < V; ++j) {
-        if (j >= begin && j < end) {
-          r.set(static_cast<int>(j), from[static_cast<std::int64_t>(j - begin) * step]);
-        }
-      }
-    }
-  }
 };
 
 namespace detail {
@@ -318,12 +271,7 @@ struct tile_traits<view_input<T, Rank>> {
   static constexpr int candidates = view::fits_tiles ? 1 : 0;
   static constexpr unsigned alignment = candidates * alignof(bits_of<T>);
   template <int V>
-  static constexpr int count_pixel_words() {
-    if constexpr (view::template fits_pixels<V>) return pixel_vector<bits_of<T>, V>::words;
-    return 0;
-  }
-  template <int V>
-  static constexpr int pixel_words = count_pixel_words<V>();
+  static constexpr int pixel_words = view::template fits_pixels<V> ? view::loaded_bytes* V : 0;
 };
 template <class... Leaf>
 struct tile_traits<leaf_list<Leaf...>> {
