@@ -20,12 +20,11 @@
 //   scale(total, width)      what result() takes
 //   result(y, scale)         the result, from a transformed value
 //   has(part)                whether a row_function of it has that part beside its result
-//   statistic<part>(s)       the value of such a part that is one number a row
 //   accumulator<R>           of a streamed row, whose values are seen once before the centre is
 //                            known: accumulate({x, ...}) adds values; partial_center() and
 //                            total(center) are then those of all values added
-// partial, center(), none(), partial_of() and partial_center() are needed where is_centered only.
-// An operator== compares the numbers of a row function that has any.
+// center(), none(), partial_of() and partial_center() are needed where is_centered only.
+// row_function_base has what most share. An operator== compares the numbers of a function with any.
 #pragma once
 
 #include <warpwright/kernel/detail/expression/functors.hpp>
@@ -67,18 +66,23 @@ struct maximum {
   }
 };
 
-// Combines Count values, a power of two, by a tree of halves.
-template <int Count, class Combine, class R>
-WARPWRIGHT_HOST_DEVICE R pairwise_fold(c_array<R, Count> const& values, Combine combine) {
+// Combines map(value) of Count values, a power of two, by a tree of halves.
+template <int Count, class Combine, class Map, class R>
+WARPWRIGHT_HOST_DEVICE R pairwise_fold(c_array<R, Count> const& values, Combine combine,
+                                       Map const& map) {
   c_array<R, Count> all;
   WARPWRIGHT_UNROLL
-  for (int k = 0; k < Count; ++k) all[k] = values[k];
+  for (int k = 0; k < Count; ++k) all[k] = map(values[k]);
   WARPWRIGHT_UNROLL
   for (int half = Count / 2; half != 0; half /= 2) {
     WARPWRIGHT_UNROLL
     for (int k = 0; k < half; ++k) all[k] = combine(all[k], all[k + half]);
   }
   return all[0];
+}
+template <int Count, class Combine, class R>
+WARPWRIGHT_HOST_DEVICE R pairwise_fold(c_array<R, Count> const& values, Combine combine) {
+  return pairwise_fold(values, combine, [](R value) { return value; });
 }
 
 template <int Count, class R>
@@ -99,16 +103,16 @@ struct row_statistics {
   R center;  // the maximum, or the mean
   R total;   // of exponentials or squares
   R scale;   // made from the total: 1 / total, log(total), or 1 / standard deviation
-};
 
-/// The type of a row function's partial centre; R where there is no centre.
-template <class K, class R, bool IsCentered = K::is_centered>
-struct row_partial {
-  using type = R;
-};
-template <class K, class R>
-struct row_partial<K, R, true> {
-  using type = typename K::template partial<R>;
+  /// The value of a part that is one number a row.
+  template <row_part Part>
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE R value() const {
+    if constexpr (Part == row_part::log_sum_exp) {
+      return no_contract::plus(center, log_function{}(total));
+    } else {
+      return Part == row_part::mean ? center : scale;
+    }
+  }
 };
 
 /// The number of columns, and 1 / that.
@@ -131,11 +135,22 @@ struct row_width {
   }
 };
 
-struct softmax_base {
+struct row_function_base {
   static constexpr bool has_total = true;
   static constexpr bool is_centered = true;
   template <class R>
   using partial = R;
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R transform(R x, R center) const {
+    return no_contract::minus(x, center);
+  }
+  template <class R>
+  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const {
+    return no_contract::times(y, scale);
+  }
+};
+
+struct softmax_base : row_function_base {
   using combine_centers = maximum;
   // Not -infinity, from which no value could be subtracted; where all values are -infinity the
   // total is 0, and the results are NaN as they should be.
@@ -153,10 +168,6 @@ struct softmax_base {
   }
   static constexpr bool has(row_part part) {
     return part == row_part::input || part == row_part::log_sum_exp;
-  }
-  template <row_part, class R>
-  WARPWRIGHT_HOST_DEVICE static R statistic(row_statistics<R> const& s) {
-    return no_contract::plus(s.center, log_function{}(s.total));
   }
 
   // Source: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax",
@@ -195,24 +206,13 @@ struct softmax_function : softmax_base {
   WARPWRIGHT_HOST_DEVICE R scale(R total, row_width<R> const&) const {
     return R{1} / total;
   }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const {
-    return no_contract::times(y, scale);
-  }
 };
 
 struct log_softmax_function : softmax_base {
   static constexpr char const* name = "log_softmax";
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R transform(R x, R center) const {
-    return no_contract::minus(x, center);
-  }
   template <int Count, class R>
   WARPWRIGHT_HOST_DEVICE R weight(c_array<R, Count> const& y) const {
-    c_array<R, Count> w;
-    WARPWRIGHT_UNROLL
-    for (int j = 0; j < Count; ++j) w[j] = exp_function{}(y[j]);
-    return pairwise_fold(w, add{});
+    return pairwise_fold(y, add{}, exp_function{});
   }
   template <class R>
   WARPWRIGHT_HOST_DEVICE R scale(R total, row_width<R> const&) const {
@@ -224,8 +224,7 @@ struct log_softmax_function : softmax_base {
   }
 };
 
-struct norm_base {
-  static constexpr bool has_total = true;
+struct norm_base : row_function_base {
   double eps;
   float eps_as_float;  // converted once, on the host
 
@@ -249,20 +248,11 @@ struct norm_base {
     R const epsilon = sizeof(R) == 4 ? static_cast<R>(eps_as_float) : static_cast<R>(eps);
     return R{1} / sqrt_function{}(no_contract::fused(total, width.inverse, epsilon));
   }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const {
-    return no_contract::times(y, scale);
-  }
-  template <row_part Part, class R>
-  WARPWRIGHT_HOST_DEVICE static R statistic(row_statistics<R> const& s) {
-    return Part == row_part::mean ? s.center : s.scale;
-  }
 };
 
 struct layer_norm_function : norm_base {
   static constexpr char const* name = "layer_norm";
   using norm_base::norm_base;
-  static constexpr bool is_centered = true;
   // With the errors of the sums, so that equal values have their value as mean.
   template <class R>
   using partial = compensated_sum<R>;
@@ -278,10 +268,6 @@ struct layer_norm_function : norm_base {
   template <class R>
   WARPWRIGHT_HOST_DEVICE R center(partial<R> const& all, row_width<R> const& width) const {
     return width.divide_by_cols(all);
-  }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R transform(R x, R center) const {
-    return no_contract::minus(x, center);
   }
   static constexpr bool has(row_part part) {
     return part == row_part::input || part == row_part::mean || part == row_part::rstd;
@@ -357,10 +343,7 @@ struct quantize_function : softmax_base {
   using combine_centers = max_function;
   template <int Count, class R>
   WARPWRIGHT_HOST_DEVICE static R partial_of(c_array<R, Count> const& x) {
-    c_array<R, Count> magnitude;
-    WARPWRIGHT_UNROLL
-    for (int j = 0; j < Count; ++j) magnitude[j] = abs_function{}(x[j]);
-    return pairwise_fold(magnitude, max_function{});
+    return pairwise_fold(x, max_function{}, abs_function{});
   }
   template <class R>
   WARPWRIGHT_HOST_DEVICE R transform(R x, R) const {
@@ -379,10 +362,6 @@ struct quantize_function : softmax_base {
     return is_integer ? rint_function{}(y) : y;
   }
   static constexpr bool has(row_part p) { return p == row_part::input || p == row_part::scale; }
-  template <row_part, class R>
-  WARPWRIGHT_HOST_DEVICE static R statistic(row_statistics<R> const& s) {
-    return s.scale;
-  }
   template <class R>
   struct accumulator {
     R most = 0;

@@ -96,7 +96,7 @@ struct row_function_fill {
   template <class E, row_part Part, class Registers>
   WARPWRIGHT_HOST_DEVICE void operator()(row_function_leaf<K, E, Part> const&, Registers& r) const {
     if constexpr (is_statistic(Part)) {
-      r.of[0] = kind.template statistic<Part>(statistics);
+      r.of[0] = statistics.template value<Part>();
     } else {
       WARPWRIGHT_UNROLL
       for (int j = 0; j < V; ++j) r.of[j] = value<Part>(j);
@@ -131,7 +131,7 @@ template <class K, class E, int First, bool KeepsInput, std::size_t... Index, cl
 struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, Output...>> {
   using kind_type = K;
   using real = row_value_t<E>;
-  using partial = typename row_partial<K, real>::type;
+  using partial = typename K::template partial<real>;
   using accumulator = typename K::template accumulator<real>;
   using offsets = operand_offsets<Output::operands...>;
   static constexpr int operands = (0 + ... + Output::operands);
