@@ -144,7 +144,7 @@ void run_row_function(Where const& execute, ragged_shape const& ragged, A const&
       typename joined_leaves<typename row_output_t<A>::operand_leaves...>::type>;
   using in_all = row_function_summary<
       typename joined_leaves<leaves_of<decltype(std::declval<A const&>().expression)>...>::type>;
-  static_assert(in_matrices::count > 0,
+  static_assert(!std::is_void<typename in_matrices::type>::value,
                 "warpwright::ew::run_rows: no output of the matrix's shape is of softmax(), "
                 "layer_norm() or the like; evaluate it with run()");
   static_assert(in_all::are_same,
@@ -157,8 +157,8 @@ void run_row_function(Where const& execute, ragged_shape const& ragged, A const&
       kind::has_total || ((row_output_t<A>::is_plain || !row_output_t<A>::is_matrix) && ...),
       "warpwright::ew::run_rows: quantize() is rounded where it is written: give it and its "
       "input() to an out() as they are");
-  using pass =
-      row_pass<kind, expression, in_matrices::first, in_all::uses_input, pack<row_output_t<A>...>>;
+  using pass = row_pass<kind, expression, in_matrices::first(), in_all::uses_input,
+                        pack<row_output_t<A>...>>;
 
   std::uint64_t const n = elements_in(shape);
   constexpr int arrays = pass::operands + pass::statistic_operands;
@@ -191,9 +191,9 @@ void run_row_function(Where const& execute, ragged_shape const& ragged, A const&
   check_row_length(shape);
   check_assignments(operands, counts, matrices, shape.where);
   check_row_statistics(of_statistics, statistics, operands, arrays, shape.rows, n, shape.where);
-  row_function_finder<kind, expression, in_all::count> found;
+  row_function_finder<kind, expression> found;
   (traversal<decltype(a.expression)>::visit(a.expression, found), ...);
-  if (!found.are_one()) {
+  if (!found.are_one) {
     warpwright::detail::throw_invalid_argument(
         "ew: the outputs are of several functions of rows; call softmax(), layer_norm() or the "
         "like once, name what it returns, and use that in all of them",
@@ -205,8 +205,7 @@ void run_row_function(Where const& execute, ragged_shape const& ragged, A const&
                 pass::cache::bytes, pass::streamed_threads, max_row_threads, ragged.lengths());
   if (plan.strategy == row_strategy::none) return;
   auto const width = static_cast<typename pass::real>(shape.cols);
-  pass const p{
-      *found.kinds[0], *found.expressions[0], {{row_output_t<A>::make(a)}...}, {width, 1 / width}};
+  pass const p{*found.kind, *found.expression, {{row_output_t<A>::make(a)}...}, {width, 1 / width}};
   char const* const name = "warpwright::ew::run_rows";
   if (plan.strategy == row_strategy::streamed) {
     using kernel = streamed_rows_kernel<pass>;

@@ -104,13 +104,10 @@ struct row_values {
 
 // A row_function as a kernel computes with it: its values are put into its registers.
 template <class K, class E, row_part Part>
-struct row_function_leaf {
-  using expression_tag = void;
+struct row_function_leaf : no_memory {
   static constexpr int operands = E::operands;  // which the kernel loads elsewhere
   static constexpr int widest_bytes = E::widest_bytes;
-  static constexpr int loaded_bytes = 0;
   static constexpr bool weak = false;
-  static constexpr row_part part = Part;
   template <class C>
   using value_type = computed_t<C, row_value_t<E>>;
   template <int V>
@@ -198,16 +195,13 @@ struct row_function_summary<leaf_list<Leaf...>> {
       ((!row_function_of<Leaf>::value ||
         std::is_same<typename row_function_of<Leaf>::type, type>::value) &&
        ...);
-  static constexpr int count = (0 + ... + (row_function_of<Leaf>::value ? 1 : 0));
   static constexpr bool uses_input = (row_function_of<Leaf>::is_input || ...);
-  static constexpr int find_first() {
+  static constexpr int first() {
     int operands = 0;
-    static_cast<void>(((operands += row_function_of<Leaf>::value ? 0 : Leaf::operands,
-                        row_function_of<Leaf>::value) ||
-                       ...));
+    bool found = false;
+    ((found = found || row_function_of<Leaf>::value, operands += found ? 0 : Leaf::operands), ...);
     return operands;
   }
-  static constexpr int first = find_first();
 };
 
 // ---- Whether two row functions are the same ----
@@ -263,41 +257,32 @@ template <class Types, class F, class... A>
 struct same_expression<call<Types, F, A...>> {
   using node_type = call<Types, F, A...>;
   static bool test(node_type const& a, node_type const& b) {
-    return same_function(a.function, b.function) && test(a, b, typename node_type::indices{});
-  }
-
- private:
-  template <std::size_t... Index>
-  static bool test(node_type const& a, node_type const& b, std::index_sequence<Index...>) {
-    return (same_expression<A>::test(at<Index>(a.arguments), at<Index>(b.arguments)) && ...);
+    return same_function(a.function, b.function) && detail::apply(a.arguments, [&](A const&... x) {
+             return detail::apply(b.arguments, [&](A const&... y) {
+               return (same_expression<A>::test(x, y) && ...);
+             });
+           });
   }
 };
 
-/// Visits the leaves of the outputs and lists the row functions, of which there are Count.
-template <class K, class E, int Count>
+/// Visits the leaves of the outputs: finds the first row function, and whether all are the same.
+template <class K, class E>
 struct row_function_finder {
-  c_array<K const*, Count> kinds;
-  c_array<E const*, Count> expressions;
-  int count = 0;
+  K const* kind = nullptr;
+  E const* expression = nullptr;
+  bool are_one = true;
 
   template <class Leaf>
-  WARPWRIGHT_HOST_DEVICE void operator()(Leaf const& leaf) {
+  void operator()(Leaf const& leaf) {
     if constexpr (row_function_of<Leaf>::value) {
-      kinds[count] = &leaf.kind;
-      expressions[count] = &leaf.expression;
-      ++count;
-    }
-  }
-
-  /// Whether all are the same.
-  [[nodiscard]] bool are_one() const {
-    for (int k = 1; k < count; ++k) {
-      if (!same_function(*kinds[0], *kinds[k]) ||
-          !same_expression<E>::test(*expressions[0], *expressions[k])) {
-        return false;
+      if (kind != nullptr) {
+        are_one = are_one && same_function(*kind, leaf.kind) &&
+                  same_expression<E>::test(*expression, leaf.expression);
+      } else {
+        kind = &leaf.kind;
+        expression = &leaf.expression;
       }
     }
-    return true;
   }
 };
 

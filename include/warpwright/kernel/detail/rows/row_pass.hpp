@@ -58,14 +58,13 @@ struct row_output : fused_part<T, row_kernel_node_t<E>> {
     if constexpr (is_matrix != std::is_same<Element, row_index>::value)
       base::template load<V, First>(r, i, wide);
   }
-  template <class Registers, class Fill>
-  WARPWRIGHT_HOST_DEVICE void set_row_function(Registers& r, Fill const& fill) const {
-    if constexpr (is_matrix) traversal<row_kernel_node_t<E>>::visit(this->expression, fill, r);
-  }
-  template <int V>
-  WARPWRIGHT_HOST_DEVICE void compute(results<V>& result, registers<V> const& r,
+  template <int V, class Fill>
+  WARPWRIGHT_HOST_DEVICE void compute(results<V>& result, registers<V>& r, Fill const& fill,
                                       std::uint64_t i) const {
-    if constexpr (is_matrix) base::template compute<V>(result, r, i);
+    if constexpr (is_matrix) {
+      traversal<row_kernel_node_t<E>>::visit(this->expression, fill, r);
+      base::template compute<V>(result, r, i);
+    }
   }
   template <int V, int First, class Element>
   WARPWRIGHT_HOST_DEVICE void store(results<V> const& result, Element const& i,
@@ -95,27 +94,19 @@ struct row_function_fill {
 
   template <class E, row_part Part, class Registers>
   WARPWRIGHT_HOST_DEVICE void operator()(row_function_leaf<K, E, Part> const&, Registers& r) const {
+    constexpr bool is_kept = Transformed || Part == row_part::input;
     if constexpr (is_statistic(Part)) {
       r.of[0] = statistics.template value<Part>();
     } else {
       WARPWRIGHT_UNROLL
-      for (int j = 0; j < V; ++j) r.of[j] = value<Part>(j);
+      for (int j = 0; j < V; ++j) {
+        R const y = is_kept ? x[j] : kind.transform(x[j], statistics.center);
+        r.of[j] = Part == row_part::input ? x[j] : kind.result(y, statistics.scale);
+      }
     }
   }
   template <class Leaf, class Registers>
   WARPWRIGHT_HOST_DEVICE void operator()(Leaf const&, Registers&) const {}
-
- private:
-  template <row_part Part>
-  WARPWRIGHT_HOST_DEVICE R value(int j) const {
-    if constexpr (Part == row_part::input) {
-      static_assert(!Transformed, "the values have been overwritten");
-      return x[j];
-    } else {
-      return kind.result(Transformed ? x[j] : kind.transform(x[j], statistics.center),
-                         statistics.scale);
-    }
-  }
 };
 
 /// The arguments of a kernel, and the work of a thread.
@@ -449,8 +440,7 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
                                     std::uint64_t wide) const {
     row_function_fill<K, real, V, !KeepsInput> const fill{kind, s, x.of};
     results<V> result = {};  // all of it is set, which g++ cannot prove
-    (at<Index>(outputs).set_row_function(at<Index>(r), fill), ...);
-    (at<Index>(outputs).template compute<V>(at<Index>(result), at<Index>(r), i), ...);
+    (at<Index>(outputs).template compute<V>(at<Index>(result), at<Index>(r), fill, i), ...);
     (at<Index>(outputs).template store<V, offsets::of(Index)>(at<Index>(result), i, wide), ...);
   }
 };
