@@ -63,12 +63,14 @@ row_function<K, A> make_row_function(K const& kind, A const& a) {
   return {kind, a};
 }
 
-inline double checked_eps(char const* name, double eps, source_location where) {
+template <template <class> class Norm, class A>
+auto make_norm(A const& a, double eps, source_location where) {
+  using norm = Norm<row_value_t<A>>;
   if (!(eps >= 0.0)) {
     warpwright::detail::throw_invalid_argument(
-        text{"ew::"} + name + ": eps is " + eps + "; it must be a number from 0", where);
+        text{"ew::"} + norm::name + ": eps is " + eps + "; it must be a number from 0", where);
   }
-  return eps;
+  return make_row_function(norm{eps}, a);
 }
 
 }  // namespace detail
@@ -78,12 +80,12 @@ inline double checked_eps(char const* name, double eps, source_location where) {
 /// @param x  an expression of numbers
 template <class A, class = detail::if_expression<A>>
 [[nodiscard]] auto softmax(A const& x) {
-  return detail::make_row_function(detail::softmax_function{}, x);
+  return detail::make_row_function(detail::softmax_function<detail::row_value_t<A>>{}, x);
 }
 /// x less the logarithm of the sum of exp(x) in the row. The error is within u + 2^-23 |result|.
 template <class A, class = detail::if_expression<A>>
 [[nodiscard]] auto log_softmax(A const& x) {
-  return detail::make_row_function(detail::log_softmax_function{}, x);
+  return detail::make_row_function(detail::log_softmax_function<detail::row_value_t<A>>{}, x);
 }
 /// (x - mean) / sqrt(variance + eps), the variance being the mean of (x - mean)^2; for the usual
 /// scale and shift: `layer_norm(x, eps) * row(gamma, cols) + row(beta, cols)`. The error is within
@@ -97,8 +99,7 @@ template <class A, class = detail::if_expression<A>>
 template <class A, class = detail::if_expression<A>>
 [[nodiscard]] auto layer_norm(A const& x, double eps,
                               source_location where = source_location::current()) {
-  return detail::make_row_function(
-      detail::layer_norm_function{detail::checked_eps("layer_norm", eps, where)}, x);
+  return detail::make_norm<detail::layer_norm_function>(x, eps, where);
 }
 /// x / sqrt(mean of x^2 + eps); for the usual scale: `rms_norm(x, eps) * row(gamma, cols)`. The
 /// relative error is within u, where squares can be added; the head of this file gives the range
@@ -109,8 +110,7 @@ template <class A, class = detail::if_expression<A>>
 template <class A, class = detail::if_expression<A>>
 [[nodiscard]] auto rms_norm(A const& x, double eps,
                             source_location where = source_location::current()) {
-  return detail::make_row_function(
-      detail::rms_norm_function{detail::checked_eps("rms_norm", eps, where)}, x);
+  return detail::make_norm<detail::rms_norm_function>(x, eps, where);
 }
 
 /// x / scale(), the scale being the row's largest |x| over the largest finite T, 448, 57,344 or
@@ -123,7 +123,7 @@ template <class T, class A, class = detail::if_expression<A>>
 [[nodiscard]] auto quantize(A const& x) {
   static_assert(detail::is_8_bit_float<T> || std::is_same<T, signed char>::value,
                 "warpwright::ew::quantize: to __nv_fp8_e4m3, __nv_fp8_e5m2 or std::int8_t");
-  return detail::make_row_function(detail::quantize_function<T>{}, x);
+  return detail::make_row_function(detail::quantize_function<T, detail::row_value_t<A>>{}, x);
 }
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {

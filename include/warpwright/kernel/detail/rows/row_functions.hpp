@@ -6,21 +6,22 @@
 //
 // A kernel computes a row in five steps: the centre of all values (their maximum or mean), a
 // transformed value for each, the total of the transformed values' weights, a scale from the total,
-// and results from transformed values and scale. The contract: a row function has
+// and results from transformed values and scale. The contract: a row function of values of type R,
+// float or double, has
 //   name                     what describe() prints, followed by parameter() if there is one
 //   has_total                whether there is a total; scale() gets the centre otherwise
 //   is_centered              whether there is a centre; 0 is passed for it otherwise
-//   partial<R>               the type of a partial centre
+//   partial                  the type of a partial centre
 //   combine_centers          a functor: combines the partial centres of two sets of values
-//   none<R>()                the partial centre of no values
+//   none()                   the partial centre of no values
 //   partial_of({x, ...})     that of some values
 //   center(partial, width)   the centre of the row, from the partial centre of all its values
 //   transform(x, center)     a value, transformed
 //   weight({y, ...})         the part of some transformed values in the total
 //   scale(total, width)      what result() takes
 //   result(y, scale)         the result, from a transformed value
-//   has(part)                whether a row_function of it has that part beside its result
-//   accumulator<R>           of a streamed row, whose values are seen once before the centre is
+//   has(part)                whether a row_function of it has that part beside result and input
+//   accumulator              of a streamed row, whose values are seen once before the centre is
 //                            known: accumulate({x, ...}) adds values; partial_center() and
 //                            total(center) are then those of all values added
 // center(), none(), partial_of() and partial_center() are needed where is_centered only.
@@ -135,46 +136,32 @@ struct row_width {
   }
 };
 
+template <class R>
 struct row_function_base {
   static constexpr bool has_total = true;
   static constexpr bool is_centered = true;
-  template <class R>
   using partial = R;
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R transform(R x, R center) const {
-    return no_contract::minus(x, center);
-  }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const {
-    return no_contract::times(y, scale);
-  }
+  WARPWRIGHT_HOST_DEVICE R transform(R x, R center) const { return no_contract::minus(x, center); }
+  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const { return no_contract::times(y, scale); }
 };
 
-struct softmax_base : row_function_base {
+template <class R>
+struct softmax_base : row_function_base<R> {
+  static constexpr bool has(row_part part) { return part == row_part::log_sum_exp; }
   using combine_centers = maximum;
   // Not -infinity, from which no value could be subtracted; where all values are -infinity the
   // total is 0, and the results are NaN as they should be.
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE static R none() {
-    return lowest<R>;
-  }
-  template <int Count, class R>
+  WARPWRIGHT_HOST_DEVICE static R none() { return lowest<R>; }
+  template <int Count>
   WARPWRIGHT_HOST_DEVICE static R partial_of(c_array<R, Count> const& x) {
     return pairwise_fold(x, maximum{});
   }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R center(R partial_center, row_width<R> const&) const {
-    return partial_center;
-  }
-  static constexpr bool has(row_part part) {
-    return part == row_part::input || part == row_part::log_sum_exp;
-  }
+  WARPWRIGHT_HOST_DEVICE R center(R most, row_width<R> const&) const { return most; }
 
   // Source: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax",
   // arXiv:1805.02867.
-  template <class R>
   struct accumulator {
-    R most = none<R>();
+    R most = none();
     R sum = 0;
     template <int Count>
     WARPWRIGHT_HOST_DEVICE void accumulate(c_array<R, Count> const& x) {
@@ -192,90 +179,75 @@ struct softmax_base : row_function_base {
   };
 };
 
-struct softmax_function : softmax_base {
+template <class R>
+struct softmax_function : softmax_base<R> {
   static constexpr char const* name = "softmax";
-  template <class R>
   WARPWRIGHT_HOST_DEVICE R transform(R x, R center) const {
     return exp_function{}(no_contract::minus(x, center));
   }
-  template <int Count, class R>
+  template <int Count>
   WARPWRIGHT_HOST_DEVICE R weight(c_array<R, Count> const& y) const {
     return pairwise_fold(y, add{});
   }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R scale(R total, row_width<R> const&) const {
-    return R{1} / total;
-  }
+  WARPWRIGHT_HOST_DEVICE R scale(R total, row_width<R> const&) const { return R{1} / total; }
 };
 
-struct log_softmax_function : softmax_base {
+template <class R>
+struct log_softmax_function : softmax_base<R> {
   static constexpr char const* name = "log_softmax";
-  template <int Count, class R>
+  template <int Count>
   WARPWRIGHT_HOST_DEVICE R weight(c_array<R, Count> const& y) const {
     return pairwise_fold(y, add{}, exp_function{});
   }
-  template <class R>
   WARPWRIGHT_HOST_DEVICE R scale(R total, row_width<R> const&) const {
     return log_function{}(total);
   }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const {
-    return no_contract::minus(y, scale);
-  }
+  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const { return no_contract::minus(y, scale); }
 };
 
-struct norm_base : row_function_base {
+template <class R>
+struct norm_base : row_function_base<R> {
   double eps;
-  float eps_as_float;  // converted once, on the host
+  R rounded_eps;  // converted once, on the host
 
   [[nodiscard]] double parameter() const { return eps; }
-  explicit norm_base(double epsilon) : eps{epsilon}, eps_as_float{narrowed(epsilon)} {}
+  explicit norm_base(double epsilon) : eps{epsilon}, rounded_eps{rounded(epsilon)} {}
   // C++ does not define the conversion of what float cannot hold.
-  static float narrowed(double epsilon) {
-    constexpr float most = (std::numeric_limits<float>::max)();
-    return epsilon > static_cast<double>(most) ? std::numeric_limits<float>::infinity()
-                                               : static_cast<float>(epsilon);
+  static R rounded(double epsilon) {
+    using limits = std::numeric_limits<R>;
+    return epsilon > double{(limits::max)()} ? limits::infinity() : static_cast<R>(epsilon);
   }
   friend bool operator==(norm_base const& a, norm_base const& b) { return a.eps == b.eps; }
 
-  template <int Count, class R>
+  template <int Count>
   WARPWRIGHT_HOST_DEVICE R weight(c_array<R, Count> const& y) const {
     return sum_of_squares_of(y);
   }
   // Not rsqrt, whose rounding differs between host and GPU.
-  template <class R>
   WARPWRIGHT_HOST_DEVICE R scale(R total, row_width<R> const& width) const {
-    R const epsilon = sizeof(R) == 4 ? static_cast<R>(eps_as_float) : static_cast<R>(eps);
-    return R{1} / sqrt_function{}(no_contract::fused(total, width.inverse, epsilon));
+    return R{1} / sqrt_function{}(no_contract::fused(total, width.inverse, rounded_eps));
   }
 };
 
-struct layer_norm_function : norm_base {
+template <class R>
+struct layer_norm_function : norm_base<R> {
   static constexpr char const* name = "layer_norm";
-  using norm_base::norm_base;
+  using norm_base<R>::norm_base;
+  static constexpr bool has(row_part p) { return p == row_part::mean || p == row_part::rstd; }
   // With the errors of the sums, so that equal values have their value as mean.
-  template <class R>
   using partial = compensated_sum<R>;
   using combine_centers = add;
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE static partial<R> none() {
-    return {0, 0};
-  }
-  template <int Count, class R>
-  WARPWRIGHT_HOST_DEVICE static partial<R> partial_of(c_array<R, Count> const& x) {
+  WARPWRIGHT_HOST_DEVICE static partial none() { return {0, 0}; }
+  template <int Count>
+  WARPWRIGHT_HOST_DEVICE static partial partial_of(c_array<R, Count> const& x) {
     return {pairwise_fold(x, add{}), 0};
   }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R center(partial<R> const& all, row_width<R> const& width) const {
+  WARPWRIGHT_HOST_DEVICE R center(partial const& all, row_width<R> const& width) const {
     return width.divide_by_cols(all);
-  }
-  static constexpr bool has(row_part part) {
-    return part == row_part::input || part == row_part::mean || part == row_part::rstd;
   }
 
   // Mean and squared deviations of the values so far. Source: T. Chan, G. Golub, R. LeVeque,
   // "Algorithms for Computing the Sample Variance", The American Statistician 37 (1983).
-  template <class R>
   struct accumulator {
     R count = 0;
     R mean = 0;
@@ -296,7 +268,7 @@ struct layer_norm_function : norm_base {
       mean = no_contract::plus(mean, moved);
       count = all;
     }
-    [[nodiscard]] WARPWRIGHT_HOST_DEVICE partial<R> partial_center() const {
+    [[nodiscard]] WARPWRIGHT_HOST_DEVICE partial partial_center() const {
       R const sum = no_contract::times(count, mean);
       return {sum, no_contract::fused(count, mean, -sum)};
     }
@@ -307,19 +279,14 @@ struct layer_norm_function : norm_base {
   };
 };
 
-struct rms_norm_function : norm_base {
+template <class R>
+struct rms_norm_function : norm_base<R> {
   static constexpr char const* name = "rms_norm";
-  using norm_base::norm_base;
+  using norm_base<R>::norm_base;
+  static constexpr bool has(row_part part) { return part == row_part::rstd; }
   static constexpr bool is_centered = false;
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R transform(R x, R) const {
-    return x;
-  }
-  static constexpr bool has(row_part part) {
-    return part == row_part::input || part == row_part::rstd;
-  }
+  WARPWRIGHT_HOST_DEVICE R transform(R x, R) const { return x; }
 
-  template <class R>
   struct accumulator {
     R squares = 0;
     template <int Count>
@@ -331,38 +298,32 @@ struct rms_norm_function : norm_base {
 };
 
 // The centre is the largest |x|, or NaN; it stands for the total.
-template <class T>
-struct quantize_function : softmax_base {
+template <class T, class R>
+struct quantize_function : softmax_base<R> {
   static constexpr char const* name = "quantize";
   static constexpr char const* type_name = element_name<T>();
+  static constexpr bool has(row_part part) { return part == row_part::scale; }
   static constexpr bool has_total = false;
   static constexpr bool is_integer = std::is_integral<T>::value;
   static constexpr int most = is_integer                              ? 127
                               : std::is_same<T, __nv_fp8_e4m3>::value ? 448
                                                                       : 57344;
   using combine_centers = max_function;
-  template <int Count, class R>
+  template <int Count>
   WARPWRIGHT_HOST_DEVICE static R partial_of(c_array<R, Count> const& x) {
     return pairwise_fold(x, max_function{}, abs_function{});
   }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R transform(R x, R) const {
-    return x;
-  }
+  WARPWRIGHT_HOST_DEVICE R transform(R x, R) const { return x; }
   // A normal number, so that it has a reciprocal.
-  template <class R>
   WARPWRIGHT_HOST_DEVICE R scale(R amax, row_width<R> const&) const {
     constexpr auto least = static_cast<R>(sizeof(R) == 4 ? 0x1p-126 : 0x1p-1022);
     return max_function{}(amax / static_cast<R>(most), least);
   }
   // x / scale; to the nearest integer here, as its conversion truncates.
-  template <class R>
   WARPWRIGHT_HOST_DEVICE R result(R x, R scale) const {
     R const y = row_width<R>{scale, R{1} / scale}.divide_by_cols(x);
     return is_integer ? rint_function{}(y) : y;
   }
-  static constexpr bool has(row_part p) { return p == row_part::input || p == row_part::scale; }
-  template <class R>
   struct accumulator {
     R most = 0;
     template <int Count>

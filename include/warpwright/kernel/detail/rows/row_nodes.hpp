@@ -86,7 +86,7 @@ struct row_function {
   template <row_part P>
   row_function<K, E, P> part() const {
     static_assert(
-        Part == row_part::result && K::has(P),
+        Part == row_part::result && (P == row_part::input || K::has(P)),
         "warpwright::ew: this function of rows has no such part; the documentation of "
         "input(), mean(), rstd(), scale() and log_sum_exp() lists the functions that have "
         "it");

@@ -122,8 +122,8 @@ template <class K, class E, int First, bool KeepsInput, std::size_t... Index, cl
 struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, Output...>> {
   using kind_type = K;
   using real = row_value_t<E>;
-  using partial = typename K::template partial<real>;
-  using accumulator = typename K::template accumulator<real>;
+  using partial = typename K::partial;
+  using accumulator = typename K::accumulator;
   using offsets = operand_offsets<Output::operands...>;
   static constexpr int operands = (0 + ... + Output::operands);
   static constexpr int statistic_operands = (0 + ... + Output::statistic_operands);
@@ -214,7 +214,7 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   }
   WARPWRIGHT_HOST_DEVICE partial partial_center(row_registers const& kept, part const& p) const {
     typename K::combine_centers const combine{};
-    partial all = K::template none<real>();
+    partial all = K::none();
     p.template for_each_vector<vectors>(
         p.t, [&](unsigned u, unsigned) { all = combine(all, K::partial_of(kept.x[u].of)); });
     return p.has_edge() ? combine(all, K::partial_of(kept.edge.of)) : all;
