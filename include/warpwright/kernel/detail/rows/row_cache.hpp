@@ -35,12 +35,9 @@ struct row_cache {
 
   /// Stores the thread's k-th vector.
   WARPWRIGHT_HOST_DEVICE void put(unsigned k, row_values<R, V> const& x, Loaded const& r) const {
+    void const* const source = of_values ? static_cast<void const*>(&x) : &r;
     word w[words];
-    if constexpr (of_values) {
-      std::memcpy(w, &x, bytes);
-    } else {
-      std::memcpy(w, &r, bytes);
-    }
+    std::memcpy(w, source, bytes);
     WARPWRIGHT_UNROLL
     for (unsigned j = 0; j < words; ++j) memory[(k * words + j) * threads + thread] = w[j];
   }

@@ -134,14 +134,14 @@ struct streamed_rows_kernel
 template <class Where, class... A>
 void run_row_function(Where const& execute, ragged_shape const& ragged, A const&... a) {
   matrix_shape const& shape = ragged.shape();
-  constexpr int matrices = (0 + ... + (row_output_t<A>::is_matrix ? 1 : 0));
+  constexpr int matrices = (0 + ... + (row_output<A>::is_matrix ? 1 : 0));
   constexpr int statistics = static_cast<int>(sizeof...(A)) - matrices;
   static_assert(matrices > 0,
                 "warpwright::ew::run_rows: no output has the matrix's shape: mean(), rstd() and "
                 "log_sum_exp() go beside one that has, as out(y, rows * cols) = f; sum(x), max(x) "
                 "and the like of each row alone go to reduce_rows()");
-  using in_matrices = row_function_summary<
-      typename joined_leaves<typename row_output_t<A>::operand_leaves...>::type>;
+  using in_matrices =
+      row_function_summary<typename joined_leaves<typename row_output<A>::operand_leaves...>::type>;
   using in_all = row_function_summary<
       typename joined_leaves<leaves_of<decltype(std::declval<A const&>().expression)>...>::type>;
   static_assert(!std::is_void<typename in_matrices::type>::value,
@@ -154,11 +154,11 @@ void run_row_function(Where const& execute, ragged_shape const& ragged, A const&
   using kind = decltype(std::declval<function>().kind);
   using expression = decltype(std::declval<function>().expression);
   static_assert(
-      kind::has_total || ((row_output_t<A>::is_plain || !row_output_t<A>::is_matrix) && ...),
+      kind::has_total || ((row_output<A>::is_plain || !row_output<A>::is_matrix) && ...),
       "warpwright::ew::run_rows: quantize() is rounded where it is written: give it and its "
       "input() to an out() as they are");
-  using pass = row_pass<kind, expression, in_matrices::first(), in_all::uses_input,
-                        pack<row_output_t<A>...>>;
+  using pass =
+      row_pass<kind, expression, in_matrices::first(), in_all::uses_input, pack<row_output<A>...>>;
 
   std::uint64_t const n = elements_in(shape);
   constexpr int arrays = pass::operands + pass::statistic_operands;
@@ -170,7 +170,7 @@ void run_row_function(Where const& execute, ragged_shape const& ragged, A const&
   operand* next_of_statistics = operands + pass::operands;
   int* count = counts;
   auto const describe = [&](auto const& each) {
-    using output = row_output_t<std::decay_t<decltype(each)>>;
+    using output = row_output<std::decay_t<decltype(each)>>;
     if constexpr (output::is_matrix) {
       *next++ = output::template describe_output<pass::vector>(each.data, each.size);
       each.expression.template describe<pass::vector>(next);
@@ -205,7 +205,7 @@ void run_row_function(Where const& execute, ragged_shape const& ragged, A const&
                 pass::cache::bytes, pass::streamed_threads, max_row_threads, ragged.lengths());
   if (plan.strategy == row_strategy::none) return;
   auto const width = static_cast<typename pass::real>(shape.cols);
-  pass const p{*found.kind, *found.expression, {{row_output_t<A>::make(a)}...}, {width, 1 / width}};
+  pass const p{*found.kind, *found.expression, {{row_output<A>::make(a)}...}, {width, 1 / width}};
   char const* const name = "warpwright::ew::run_rows";
   if (plan.strategy == row_strategy::streamed) {
     using kernel = streamed_rows_kernel<pass>;

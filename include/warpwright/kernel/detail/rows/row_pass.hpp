@@ -29,8 +29,10 @@ struct input_address {
 
 // An output of rows * cols elements; or of one a row, of statistics and what is the same for a row,
 // which a row_index loads and store_statistic() stores.
+template <class A>
+struct row_output;
 template <class T, class E>
-struct row_output : fused_part<T, row_kernel_node_t<E>> {
+struct row_output<assignment<T, E>> : fused_part<T, row_kernel_node_t<E>> {
   using base = fused_part<T, row_kernel_node_t<E>>;
   static constexpr bool is_matrix = !has_row_function<E> || !all_of_leaves<is_of_row, leaves_of<E>>;
   static constexpr bool is_plain = std::is_same<leaves_of<E>, leaf_list<E>>::value;
@@ -80,10 +82,6 @@ struct row_output : fused_part<T, row_kernel_node_t<E>> {
     }
   }
 };
-template <class T, class E>
-row_output<T, E> row_output_of(assignment<T, E> const&);
-template <class A>
-using row_output_t = decltype(row_output_of(std::declval<A const&>()));
 
 // Visits the leaves of an output: sets the registers of the row function's, for V neighbours.
 template <class K, class R, int V, bool Transformed>
@@ -386,15 +384,11 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   }
   template <int V>
   WARPWRIGHT_HOST_DEVICE real weight(row_values<real, V>& x, real center) const {
-    transform(x, center);
-    if constexpr (!KeepsInput) {
-      return kind.weight(x.of);
-    } else {
-      c_array<real, V> y;
-      WARPWRIGHT_UNROLL
-      for (int j = 0; j < V; ++j) y[j] = kind.transform(x.of[j], center);
-      return kind.weight(y);
-    }
+    row_values<real, V> y;
+    WARPWRIGHT_UNROLL
+    for (int j = 0; j < V; ++j) y.of[j] = kind.transform(x.of[j], center);
+    if constexpr (!KeepsInput) x = y;
+    return kind.weight(y.of);
   }
 
   // Computes and stores the outputs of the vectors v, v + threads, ….
