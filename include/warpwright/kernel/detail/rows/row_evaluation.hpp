@@ -171,14 +171,11 @@ void run_row_function(Where const& execute, ragged_shape const& ragged, A const&
   int* count = counts;
   auto const describe = [&](auto const& each) {
     using output = row_output<std::decay_t<decltype(each)>>;
-    if constexpr (output::is_matrix) {
-      *next++ = output::template describe_output<pass::vector>(each.data, each.size);
-      each.expression.template describe<pass::vector>(next);
-      *count++ = output::operands;
-    } else {
-      *next_statistic++ = output::template describe_output<1>(each.data, each.size);
-      each.expression.template describe<1>(next_of_statistics);
-    }
+    constexpr int vector = output::is_matrix ? pass::vector : 1;
+    *(output::is_matrix ? next : next_statistic)++ =
+        output::template describe_output<vector>(each.data, each.size);
+    each.expression.template describe<vector>(output::is_matrix ? next : next_of_statistics);
+    if (output::is_matrix) *count++ = output::operands;
   };
   (describe(a), ...);
   counts[matrices - 1] += pass::statistic_operands;

@@ -60,11 +60,9 @@ struct add {
   }
 };
 // Ignores a NaN, which makes the total NaN.
+template <class R>
 struct maximum {
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R operator()(R a, R b) const {
-    return no_contract::larger(a, b);
-  }
+  WARPWRIGHT_HOST_DEVICE R operator()(R a, R b) const { return no_contract::larger(a, b); }
 };
 
 // Combines map(value) of Count values, a power of two, by a tree of halves.
@@ -148,13 +146,13 @@ struct row_function_base {
 template <class R>
 struct softmax_base : row_function_base<R> {
   static constexpr bool has(row_part part) { return part == row_part::log_sum_exp; }
-  using combine_centers = maximum;
+  using combine_centers = maximum<R>;
   // Not -infinity, from which no value could be subtracted; where all values are -infinity the
   // total is 0, and the results are NaN as they should be.
   WARPWRIGHT_HOST_DEVICE static R none() { return lowest<R>; }
   template <int Count>
   WARPWRIGHT_HOST_DEVICE static R partial_of(c_array<R, Count> const& x) {
-    return pairwise_fold(x, maximum{});
+    return pairwise_fold(x, maximum<R>{});
   }
   WARPWRIGHT_HOST_DEVICE R center(R most, row_width<R> const&) const { return most; }
 
@@ -165,7 +163,7 @@ struct softmax_base : row_function_base<R> {
     R sum = 0;
     template <int Count>
     WARPWRIGHT_HOST_DEVICE void accumulate(c_array<R, Count> const& x) {
-      R const now = no_contract::larger(most, pairwise_fold(x, maximum{}));
+      R const now = no_contract::larger(most, partial_of(x));
       c_array<R, Count> w;
       WARPWRIGHT_UNROLL
       for (int j = 0; j < Count; ++j) w[j] = exp_function{}(no_contract::minus(x[j], now));
