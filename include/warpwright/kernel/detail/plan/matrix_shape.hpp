@@ -32,8 +32,7 @@ std::uint64_t length_of(char const* whole, char const* parts, Integer length,
 
 }  // namespace detail
 
-/// How many elements a reduction takes: a number converts to it, with the caller's source
-/// location.
+/// How many elements a reduction takes: a number converts to it, with the caller's location.
 struct elements {
   std::uint64_t count;
   source_location where;
@@ -48,8 +47,7 @@ struct elements {
   }
 };
 
-/// The shape of a row-major matrix, with the caller's source location: `{rows, cols}` of any
-/// integers converts to it.
+/// The shape of a row-major matrix: `{rows, cols}` of any integers, with the caller's location.
 struct matrix_shape {
   std::uint64_t rows;
   std::uint64_t cols;
@@ -136,9 +134,8 @@ class ragged_shape {
 };
 
 /// Rows of causal attention: row r has `first + r % queries` elements, cols at most.
-/// @param queries  rows of one head, at least 1
+/// @param queries  rows of one head; 0 throws std::invalid_argument
 /// @param first    keys that the first query attends to: 1, and those of earlier tokens
-/// @throws std::invalid_argument  for no queries
 inline ragged_shape causal(matrix_shape const& shape, std::uint64_t queries,
                            std::uint32_t first = 1) {
   if (queries == 0) {

@@ -16,8 +16,7 @@ namespace ew::detail {
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-// The statistics of the row of each thread. The threads of a row combine partial_center(t), if
-// there is a centre, and partial_total(t, center).
+// The statistics of each thread's row, of partial_center(t) and partial_total(t, center) of each.
 template <class Pass, class Block, class Center, class Total, class Width>
 WARPWRIGHT_HOST_DEVICE auto reduce_rows_of_block(Block& block, Pass const& pass,
                                                  Center const& partial_center,
@@ -46,9 +45,8 @@ WARPWRIGHT_HOST_DEVICE auto reduce_rows_of_block(Block& block, Pass const& pass,
   return statistics;
 }
 
-// Keeps each row in the registers of partition.threads threads. Threads past the last row take part
-// in the reductions with no elements. No loop over rows: it took the registers of a third of the
-// threads.
+// Keeps each row in the registers of partition.threads threads; those past the last row have no
+// elements to reduce. No loop over rows: it took the registers of a third of the threads.
 template <class Pass>
 struct register_rows_kernel : warpwright::detail::kernel_base<max_row_threads, Pass::min_blocks> {
   using shared = reduction_scratch<typename Pass::partial, max_row_threads>;
@@ -67,9 +65,8 @@ struct register_rows_kernel : warpwright::detail::kernel_base<max_row_threads, P
       return typename Pass::part{partition, row[t], partition.thread_in_row(t)};
     };
     block.for_each_thread([&](unsigned t) {
-      if (row_index(t) < partition.rows) {
-        row[t] = partition.template span<Pass::vector>(row_index(t));
-      }
+      std::uint64_t const index = row_index(t);
+      if (index < partition.rows) row[t] = partition.template span<Pass::vector>(index);
       pass.load_row(kept[t], part_of(t));
     });
     block.trigger_dependents();

@@ -38,8 +38,7 @@ WARPWRIGHT_BEGIN
 
 namespace ew {
 
-/// What a node of a row function stands for: the function's result, the value that it is of, or
-/// a statistic, which is one number a row.
+/// What a node of a row function stands for: result, what it is of, or a statistic, one a row.
 enum class row_part : unsigned char { result, input, mean, rstd, log_sum_exp, scale };
 
 namespace detail {
@@ -147,8 +146,7 @@ template <class R>
 struct softmax_base : row_function_base<R> {
   static constexpr bool has(row_part part) { return part == row_part::log_sum_exp; }
   using combine_centers = maximum<R>;
-  // Not -infinity, from which no value could be subtracted; where all values are -infinity the
-  // total is 0, and the results are NaN as they should be.
+  // Not -infinity, which would be subtracted from itself: where all values are, the total is 0.
   WARPWRIGHT_HOST_DEVICE static R none() { return lowest<R>; }
   template <int Count>
   WARPWRIGHT_HOST_DEVICE static R partial_of(c_array<R, Count> const& x) {
@@ -156,8 +154,7 @@ struct softmax_base : row_function_base<R> {
   }
   WARPWRIGHT_HOST_DEVICE R center(R most, row_width<R> const&) const { return most; }
 
-  // Source: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax",
-  // arXiv:1805.02867.
+  // M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", arXiv:1805.02867.
   struct accumulator {
     R most = none();
     R sum = 0;

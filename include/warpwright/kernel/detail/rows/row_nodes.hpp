@@ -17,17 +17,14 @@ namespace detail {
 
 // The type in which a row of E is computed.
 template <class E>
-using row_value_t =
-    std::conditional_t<std::is_same<typename E::template value_type<void>, double>::value, double,
-                       float>;
+using row_value_t = std::conditional_t<std::is_same<value_t<E>, double>::value, double, float>;
 
 template <class K, class E, class I>
 struct row_input_at;
 
 }  // namespace detail
 
-/// What softmax(), layer_norm() and the like return: a value for each element, which run_rows()
-/// evaluates, and which may stand in further expressions.
+/// What softmax(), layer_norm() and the like return: a value for each element, in run_rows().
 template <class K, class E, row_part Part = row_part::result>
 struct row_function {
   using expression_tag = void;
@@ -43,8 +40,7 @@ struct row_function {
   K kind;
   E expression;
 
-  /// The expression that the function is of, element by element: read and computed once for both.
-  /// Stored beside the result it is the residual stream of a transformer.
+  /// The expression that the function is of, as a residual stream: read and computed once for both.
   [[nodiscard]] auto input() const { return part<row_part::input>(); }
   // Those that follow are one a row, for an out() of as many elements as there are rows.
   /// The row's mean, of layer_norm(), NaN where a value or the sum is infinite.
@@ -121,8 +117,7 @@ struct row_function_leaf : no_memory {
   }
 };
 
-// What input_at() returns, held as statistics are. It is read before the row is stored, which may
-// be in place.
+// What input_at() returns, held as statistics are; read before the row is stored, maybe in place.
 template <class K, class E, class I>
 struct row_input_at : row_function_leaf<K, E, row_part::log_sum_exp> {
   static constexpr int operands = 1 + E::operands;
@@ -206,22 +201,14 @@ struct row_function_summary<leaf_list<Leaf...>> {
 
 // ---- Whether two row functions are the same ----
 
-template <class T, class = void>
-inline constexpr bool has_equality = false;
-template <class T>
-inline constexpr bool has_equality<
-    T, std::void_t<decltype(bool(std::declval<T const&>() == std::declval<T const&>()))>> = true;
-
-// Whether two function objects are equal: by their operator==, or by their bytes.
+// Whether two function objects are equal: by operator==, else, as 0 is an int, by their bytes.
 template <class F>
-bool same_function(F const& a, F const& b) {
-  if constexpr (std::is_empty<F>::value) {
-    return true;
-  } else if constexpr (has_equality<F>) {
-    return a == b;
-  } else {
-    return std::memcmp(&a, &b, sizeof(F)) == 0;
-  }
+auto same_function(F const& a, F const& b, int) -> decltype(bool(a == b)) {
+  return std::is_empty<F>::value || bool(a == b);
+}
+template <class F>
+bool same_function(F const& a, F const& b, long) {
+  return std::is_empty<F>::value || std::memcmp(&a, &b, sizeof(F)) == 0;
 }
 
 template <class Leaf, class = void>
@@ -230,8 +217,7 @@ template <class Leaf>
 inline constexpr bool is_array<Leaf, std::void_t<decltype(std::declval<Leaf const&>().data)>> =
     true;
 
-/// Whether two expressions of one type compute the same: of the same arrays, with equal numbers and
-/// functions.
+/// Whether two expressions of one type are of the same arrays, with equal numbers and functions.
 template <class E>
 struct same_expression {
   static bool test(E const& a, E const& b) {
@@ -257,7 +243,8 @@ template <class Types, class F, class... A>
 struct same_expression<call<Types, F, A...>> {
   using node_type = call<Types, F, A...>;
   static bool test(node_type const& a, node_type const& b) {
-    return same_function(a.function, b.function) && detail::apply(a.arguments, [&](A const&... x) {
+    return same_function(a.function, b.function, 0) &&
+           detail::apply(a.arguments, [&](A const&... x) {
              return detail::apply(b.arguments, [&](A const&... y) {
                return (same_expression<A>::test(x, y) && ...);
              });
@@ -276,7 +263,7 @@ struct row_function_finder {
   void operator()(Leaf const& leaf) {
     if constexpr (row_function_of<Leaf>::value) {
       if (kind != nullptr) {
-        are_one = are_one && same_function(*kind, leaf.kind) &&
+        are_one = are_one && same_function(*kind, leaf.kind, 0) &&
                   same_expression<E>::test(*expression, leaf.expression);
       } else {
         kind = &leaf.kind;

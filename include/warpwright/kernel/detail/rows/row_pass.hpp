@@ -16,9 +16,8 @@ WARPWRIGHT_BEGIN
 namespace ew::detail {
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-/// The vectors of a row that is too long for registers which one thread keeps in shared memory. No
-/// other thread accesses them, so that no synchronization is needed. Words of neighbouring threads
-/// are neighbours: a warp's accesses have no bank conflicts.
+/// What one thread keeps in shared memory of a row that is too long for registers: no other thread
+/// accesses it. Words of neighbouring threads are neighbours, so that there are no bank conflicts.
 /// @tparam Loaded  what a vector of V elements is loaded as, R the type of a value
 /// @tparam Copied  whether a vector is what one array has in 16 bytes, which copy() puts there
 template <class Loaded, class R, int V, bool Copied>
@@ -51,8 +50,7 @@ struct row_cache {
     for (unsigned j = 0; j < words; ++j) w[j] = memory[(k * words + j) * threads + thread];
     std::memcpy(static_cast<void*>(&destination), w, bytes);
   }
-  /// Begins to copy 16 bytes to the thread's k-th vector, where they are after wait(): more bytes
-  /// are on their way than a thread has registers for.
+  /// Begins to copy 16 bytes to the k-th vector, there after wait(): more than registers hold.
   WARPWRIGHT_HOST_DEVICE void copy(unsigned k, void const* source) const {
     word* const to = memory + k * threads + thread;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -88,20 +86,7 @@ struct row_cache {
   }
 };
 
-// Visits an expression: the address of element i of its in().
-struct input_address {
-  std::uint64_t i;
-  void const* found;
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE void operator()(input<T> const& leaf) {
-    found = leaf.data + i;
-  }
-  template <class Leaf>
-  WARPWRIGHT_HOST_DEVICE void operator()(Leaf const&) {}
-};
-
-// An output of rows * cols elements; or of one a row, of statistics and what is the same for a row,
-// which a row_index loads and store_statistic() stores.
+// An output of rows * cols elements; or of one a row, loaded by row_index, as of statistics.
 template <class A>
 struct row_output;
 template <class T, class E>
@@ -181,10 +166,9 @@ struct row_function_fill {
 };
 
 /// The arguments of a kernel, and the work of a thread.
-/// @tparam K, E        a row function, see row_functions.hpp, and the expression that it is of
+/// @tparam K, E        a row function and the expression that it is of
 /// @tparam First       the number of the first operand of E
-/// @tparam KeepsInput  whether values are needed beside results: then they are not transformed
-///   where they are kept
+/// @tparam KeepsInput  values are needed beside results: they are not transformed where kept
 /// @tparam Outputs     a pack of row_output
 template <class K, class E, int First, bool KeepsInput, class Outputs>
 struct row_pass;
@@ -225,8 +209,7 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
       batch_of(largest(static_cast<int>(sizeof(loaded)),
                        (E::loaded_bytes + ... + Output::loaded_bytes) * vector),
                max_vectors_in_flight, streamed_row_bytes_in_flight);
-  // One array that repeats comes from the L2 cache, some of whose loads are to be in flight; of two
-  // there were too few registers.
+  // Loads of one array that repeats, from the L2 cache; those of two took too many registers.
   static constexpr int bytes_of_values = vector * static_cast<int>(sizeof(real));
   static constexpr bool has_repeated = bytes_of_values <= 16 && (output_bytes > bytes_of_values) &&
                                        (output_bytes <= 2 * bytes_of_values);
@@ -238,8 +221,7 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   static constexpr unsigned min_blocks = sizeof(real) == 8 ? 1 : 0;
   static constexpr unsigned streamed_threads =
       sizeof(real) == 8 ? max_row_threads : max_streamed_row_threads;
-  // A row of one array, 16 bytes at a time, is copied to the cache without registers: 5 to 9 %
-  // faster on an H100.
+  // One array, 16 bytes at a time, is copied there without registers: 5 to 9 % faster on an H100.
   static constexpr bool is_copied = E::operands == 1 && vector * E::loaded_bytes == 16 &&
                                     sizeof(loaded) == 16 && any_of_leaves<is_input, leaves_of<E>>;
   using cache = row_cache<loaded, real, vector, is_copied>;
@@ -414,11 +396,12 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
                                                 cache const& c) const {
     unsigned const cached = p.partition.cached;
     for (unsigned k = 0, v = p.t; k < cached; ++k, v += p.partition.threads) {
-      if (v < p.row.vectors) {
-        input_address at{p.index(v), nullptr};
-        traversal<E>::visit(expression, at);
-        c.copy(k, at.found);
-      }
+      auto const copy = [&](auto const& leaf) {
+        if constexpr (is_input<std::decay_t<decltype(leaf)>>::value) {
+          c.copy(k, leaf.data + p.index(v));
+        }
+      };
+      if (v < p.row.vectors) traversal<E>::visit(expression, copy);
       c.commit();
     }
     unsigned v = p.t;
@@ -473,10 +456,10 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
     for (unsigned k = 0; k < N; k += Batch) {
       unsigned const first = v + k * p.partition.threads;
       c_array<registers<vector>, Batch> r WARPWRIGHT_ZERO_ON_HOST;
-      p.template load_vectors<matrix_index>(
-          r, first, [&](registers<vector>& to, auto const& i, std::uint64_t wide) {
-            load_others<vector>(to, i, wide);
-          });
+      auto const load = [&](auto& to, auto const& i, std::uint64_t wide) {
+        load_others<vector>(to, i, wide);
+      };
+      p.template load_vectors<matrix_index>(r, first, load);
       p.template for_each_vector<Batch>(first, [&](unsigned u, unsigned at_u) {
         store<vector>(r[u], x[k + u], s, p.index(at_u), p.partition.wide);
       });
