@@ -156,7 +156,8 @@ void run_rows(stream_ref stream, ragged_shape const& shape, assignment<T, E> con
 
 /// Evaluates a function of each row on the calling thread, over arrays in host memory, in the order
 /// in which a GPU adds.
-/// @param shape, a  as for run_rows(), as is std::invalid_argument
+/// @param shape, a  as for run_rows()
+/// @throws std::invalid_argument  as run_rows() does
 /// **Threads:** any. **Cost:** the plan of run_rows(), block by block.
 template <class... T, class... E>
 void run_rows_host(ragged_shape const& shape, assignment<T, E> const&... a) {

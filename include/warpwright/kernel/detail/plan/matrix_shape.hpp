@@ -47,7 +47,7 @@ struct elements {
   }
 };
 
-/// The shape of a row-major matrix: `{rows, cols}` of any integers, with the caller's location.
+/// The shape of a row-major matrix, with the caller's location: `{rows, cols}` converts to it.
 struct matrix_shape {
   std::uint64_t rows;
   std::uint64_t cols;
@@ -134,8 +134,9 @@ class ragged_shape {
 };
 
 /// Rows of causal attention: row r has `first + r % queries` elements, cols at most.
-/// @param queries  rows of one head; 0 throws std::invalid_argument
+/// @param queries  rows of one head, at least 1
 /// @param first    keys that the first query attends to: 1, and those of earlier tokens
+/// @throws std::invalid_argument  for no queries
 inline ragged_shape causal(matrix_shape const& shape, std::uint64_t queries,
                            std::uint32_t first = 1) {
   if (queries == 0) {
