@@ -38,8 +38,7 @@ template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
 /// @param table  `in(pointer, table_rows * cols)`, as that of gather()
 /// @param index  `col(pointer, cols)`: an integer for each row of the output
 /// @throws std::invalid_argument  for a table of no whole number of rows
-/// **Cost:** loads of 16 bytes where the table and its rows are multiples of them, else of an
-/// element, each behind one of an index.
+/// **Cost:** loads of 16 bytes where table and rows are multiples of them, else of elements.
 template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
 [[nodiscard]] auto row_at(input<T> const& table, column_input<K> const& index,
                           source_location where = source_location::current()) {
@@ -47,9 +46,8 @@ template <class T, class K, bool Checked = WARPWRIGHT_CHECK_INDICES != 0>
   return indexed_input<T, decltype(array), column_input<K>>{{table.data}, array, index};
 }
 
-/// 1 in the column of each row that the index names, else 0: the gradient of a cross-entropy is
-/// `softmax(x) - one_hot(col(targets, cols))`. An index that is no column, as the -1 of a target to
-/// ignore, gives a row of zeros. The values are float.
+/// The float 1 in the column of each row that the index names, else 0; all 0 if it is no column, as
+/// -1. The gradient of a cross-entropy is `softmax(x) - one_hot(col(targets, cols))`.
 template <class T>
 [[nodiscard]] one_hot_value<T> one_hot(column_input<T> const& index) {
   static_assert(std::is_integral<T>::value,

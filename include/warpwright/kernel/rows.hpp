@@ -11,9 +11,8 @@
 //   ew::run_rows(s, {rows, cols}, ew::out(h, n) = norm.input(),  // the sum, computed once
 //                ew::out(y, n) = norm * ew::row(gamma, cols));
 //
-// Memory. A row that fits is kept in the registers of a warp or a block, or in a block's shared
-// memory, and every array is read once. The part of a longer row that does not fit is read twice,
-// the second time from the L2 cache where it is still there.
+// Memory. A row that fits registers or a block's shared memory is kept there, and every array is
+// read once. What does not fit is read twice, the second time from L2 where it is still there.
 //
 // Numbers. A row is computed in double where its expression is double, in float otherwise. softmax
 // and log_softmax subtract the row's maximum. layer_norm's variance is that of the differences from
@@ -22,12 +21,11 @@
 // alone, is NaN throughout; -infinity beside other values is a probability of 0. In rms_norm an
 // infinity becomes NaN and the row's other elements 0; in layer_norm the whole row becomes NaN.
 //
-// Results are the same bits in every run. The order of additions follows from cols, from the types,
-// and from where a row lies relative to 16 bytes; the number of rows does not matter, but for rows
-// that are too long for registers: where these are few, from compute capability 9.0 on, a cluster
-// of blocks computes each. The host computes in the same order: layer_norm and rms_norm have the
-// same bits as on a GPU, where the expressions around them do not both multiply and add (see
-// evaluate.hpp); softmax and log_softmax differ by the roundings of exp and log.
+// Results are the same bits in every run. The order of additions follows from cols, the types and
+// where a row lies relative to 16 bytes; from the number of rows only where they are too long for
+// registers: from compute capability 9.0 on, a cluster of blocks computes each of few. The host
+// adds in this order: layer_norm and rms_norm have a GPU's bits where the expressions around them
+// do not both multiply and add (see evaluate.hpp); softmax's and log_softmax's exp and log differ.
 //
 // Errors are stated in u = (cols / 2,000 + 16) * 2^-23, in double 2^-52, before the result is
 // rounded to the output's type. An error of up to 2^-126, in double 2^-1022, the smallest normal
@@ -63,54 +61,50 @@ row_function<K, A> make_row_function(K const& kind, A const& a) {
   return {kind, a};
 }
 
-inline double checked_eps(char const* name, double eps, source_location where) {
+template <template <class> class Norm, class A>
+auto make_norm(A const& a, double eps, source_location where) {
+  using norm = Norm<row_value_t<A>>;
   if (!(eps >= 0.0)) {
     warpwright::detail::throw_invalid_argument(
-        text{"ew::"} + name + ": eps is " + eps + "; it must be a number from 0", where);
+        text{"ew::"} + norm::name + ": eps is " + eps + "; it must be a number from 0", where);
   }
-  return eps;
+  return make_row_function(norm{eps}, a);
 }
 
 }  // namespace detail
 
-/// exp(x) over the sum of exp(x) in the row. The relative error is within u, and 2^-23 for each
-/// unit by which x is less than the row's maximum; below the smallest normal number it is that.
-/// @param x  an expression of numbers
+/// exp(x) over the sum of exp(x) in the row, x being an expression of numbers, as below. The
+/// relative error is within u, and 2^-23 for each unit by which x is less than the row's maximum.
 template <class A, class = detail::if_expression<A>>
 [[nodiscard]] auto softmax(A const& x) {
-  return detail::make_row_function(detail::softmax_function{}, x);
+  return detail::make_row_function(detail::softmax_function<detail::row_value_t<A>>{}, x);
 }
 /// x less the logarithm of the sum of exp(x) in the row. The error is within u + 2^-23 |result|.
 template <class A, class = detail::if_expression<A>>
 [[nodiscard]] auto log_softmax(A const& x) {
-  return detail::make_row_function(detail::log_softmax_function{}, x);
+  return detail::make_row_function(detail::log_softmax_function<detail::row_value_t<A>>{}, x);
 }
 /// (x - mean) / sqrt(variance + eps), the variance being the mean of (x - mean)^2; for the usual
 /// scale and shift: `layer_norm(x, eps) * row(gamma, cols) + row(beta, cols)`. The error is within
 /// u times |result| + m / sqrt(variance + eps), m being the mean of |x|, but 2^-126 at least (in
-/// double 2^-1022): a large mean loses digits of x. That holds where squares can be added; the head
-/// of this file gives the range and the results beyond it.
-/// @param x    an expression of numbers
+/// double 2^-1022): a large mean loses digits of x. The head of this file says in which range.
 /// @param eps  a number from 0; rows of float take it as a float, which is 0 below 7e-46
 /// @throws std::invalid_argument  for another eps
 /// Source: J. Ba, J. Kiros, G. Hinton, "Layer Normalization", arXiv:1607.06450.
 template <class A, class = detail::if_expression<A>>
 [[nodiscard]] auto layer_norm(A const& x, double eps,
                               source_location where = source_location::current()) {
-  return detail::make_row_function(
-      detail::layer_norm_function{detail::checked_eps("layer_norm", eps, where)}, x);
+  return detail::make_norm<detail::layer_norm_function>(x, eps, where);
 }
 /// x / sqrt(mean of x^2 + eps); for the usual scale: `rms_norm(x, eps) * row(gamma, cols)`. The
-/// relative error is within u, where squares can be added; the head of this file gives the range
-/// and the results beyond it.
-/// @param x, eps  as for layer_norm()
+/// relative error is within u in the range that the head of this file gives.
+/// @param eps  as for layer_norm()
 /// @throws std::invalid_argument  for another eps
 /// Source: B. Zhang, R. Sennrich, "Root Mean Square Layer Normalization", arXiv:1910.07467.
 template <class A, class = detail::if_expression<A>>
 [[nodiscard]] auto rms_norm(A const& x, double eps,
                             source_location where = source_location::current()) {
-  return detail::make_row_function(
-      detail::rms_norm_function{detail::checked_eps("rms_norm", eps, where)}, x);
+  return detail::make_norm<detail::rms_norm_function>(x, eps, where);
 }
 
 /// x / scale(), the scale being the row's largest |x| over the largest finite T, 448, 57,344 or
@@ -118,12 +112,11 @@ template <class A, class = detail::if_expression<A>>
 /// that it is assigned to, as it is. Blocks of 32 or 128 elements are rows of `{n / 32, 32}`. A row
 /// with a NaN or an infinity has that as its scale, and is NaN throughout; in int8 0.
 /// @tparam T  __nv_fp8_e4m3, __nv_fp8_e5m2 or std::int8_t
-/// @param x   an expression of numbers
 template <class T, class A, class = detail::if_expression<A>>
 [[nodiscard]] auto quantize(A const& x) {
   static_assert(detail::is_8_bit_float<T> || std::is_same<T, signed char>::value,
                 "warpwright::ew::quantize: to __nv_fp8_e4m3, __nv_fp8_e5m2 or std::int8_t");
-  return detail::make_row_function(detail::quantize_function<T>{}, x);
+  return detail::make_row_function(detail::quantize_function<T, detail::row_value_t<A>>{}, x);
 }
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
@@ -134,17 +127,15 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// and input_at() with nothing beside them but numbers, device_scalar(), col() and gather() by
 /// these, which have one element a row; one at least of the former names the function. All outputs
 /// are of one row function, which may occur any number of times. Two calls of softmax() and its
-/// like are one function if they are of the same expression: of the same arrays, with equal
-/// numbers, and with function objects that are equal by their operator== or, if they have none, in
-/// all their bytes. A function object with padding between its members needs an operator==. Arrays
-/// may be misaligned to any element, and an output may be in place of any in(). With rows = 0 or
-/// cols = 0 nothing is written.
+/// like are one function if they are of the same arrays, with equal numbers, and with function
+/// objects that are equal by their operator== or, without one, in all their bytes: such a one with
+/// padding between its members needs it. Arrays may be misaligned to any element, and an output may
+/// be in place of any in(). With rows = 0 or cols = 0 nothing is written.
 /// @pre no output overlaps `lengths` of a ragged_shape, which is not checked; all memory is
 /// accessible from the stream's device and stays alive until the kernel has run
-/// @param shape   `{rows, cols}`, cols up to 2^31; causal(), or ragged_shape{{rows, cols},
-/// lengths}:
-///   a row of no elements has no outputs but its statistics, which are of no meaning
-/// @param a       `out(pointer, rows * cols) = expression` or `out(pointer, rows) = f.mean()`,
+/// @param shape  `{rows, cols}`, cols up to 2^31; causal(), or ragged_shape{{rows, cols}, lengths},
+///   where a row of no elements has no outputs but its statistics, which are of no meaning
+/// @param a      `out(pointer, rows * cols) = expression` or `out(pointer, rows) = f.mean()`,
 ///   copied at the call
 /// @throws std::invalid_argument  for operands that do not fit, as run() does; for outputs of
 ///   another size than the matrix's; for statistics of another size than `rows` or that overlap
@@ -152,10 +143,9 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 ///   which is more than a grid holds
 /// @throws cuda_error             when the launch fails
 /// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any. **Capture:**
-/// legal.
-/// **Cost:** one kernel launch, no allocation. A part of a warp, a warp, a block or, from compute
-/// capability 9.0 on, a cluster of up to 8 blocks computes a row. Where a row is too long for
-/// registers, a launch also calls cudaGetDevice, and the first one of a kernel on a device calls
+/// legal. **Cost:** one kernel launch, no allocation. A part of a warp, a warp, a block or, from
+/// compute capability 9.0 on, a cluster of up to 8 blocks computes a row. Where a row is too long
+/// for registers, a launch also calls cudaGetDevice, and the first one of a kernel on a device
 /// cudaDeviceGetAttribute, cudaFuncGetAttributes and cudaFuncSetAttribute; if one of these fails,
 /// rows are read twice.
 template <class... T, class... E>
@@ -175,13 +165,12 @@ void run_rows_host(ragged_shape const& shape, assignment<T, E> const&... a) {
   detail::run_row_function(warpwright::detail::on_calling_thread{shape.shape().where}, shape, a...);
 }
 
-/// Several outputs are arguments, not a tie(); refused at compile time.
+/// Several outputs are arguments, not a tie(); refused at compile time, by run_rows_host(), too.
 template <class... A>
 void run_rows(stream_ref, matrix_shape const&, assignments<A...> const&) {
   static_assert(warpwright::detail::always_false<A...>,
                 "warpwright::ew::run_rows: takes several outputs as arguments; leave out tie()");
 }
-/// Several outputs are arguments, not a tie(); refused at compile time.
 template <class... A>
 void run_rows_host(matrix_shape const&, assignments<A...> const&) {
   static_assert(

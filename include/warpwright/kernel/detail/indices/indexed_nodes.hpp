@@ -284,9 +284,8 @@ struct part_of<indexed_assignment<T, Array, Add, E, K>> {
   using type = indexed_part<T, Array, Add, E, K>;
 };
 
-// Stores rows by index in their order. Block b of B, a power of two, owns the rows of the table
-// whose number is b modulo B: each of its warps scans all indices, each of its threads stores the
-// same columns of all rows.
+// Stores rows by index in their order. Block b of B, a power of two, owns the table's rows b modulo
+// B: each of its warps scans all indices, each of its threads stores the same columns of all rows.
 template <class A, class K>
 struct in_order_kernel : warpwright::detail::kernel_base<256> {
   using all = fused<A>;

@@ -32,8 +32,7 @@ std::uint64_t length_of(char const* whole, char const* parts, Integer length,
 
 }  // namespace detail
 
-/// How many elements a reduction takes: a number converts to it, with the caller's source
-/// location.
+/// How many elements a reduction takes: a number converts to it, with the caller's location.
 struct elements {
   std::uint64_t count;
   source_location where;
@@ -48,8 +47,7 @@ struct elements {
   }
 };
 
-/// The shape of a row-major matrix, with the caller's source location: `{rows, cols}` of any
-/// integers converts to it.
+/// The shape of a row-major matrix, with the caller's location: `{rows, cols}` converts to it.
 struct matrix_shape {
   std::uint64_t rows;
   std::uint64_t cols;

@@ -17,14 +17,12 @@ namespace ew::detail {
 
 using warpwright::detail::warp_size;
 
-// Most threads of a block that keeps rows in registers: a row of 8,192 floats is 16 a thread, and
-// 64 registers for each thread leave room for two blocks on an SM, one computing while the other
-// loads.
+// Most threads of a block that keeps rows in registers: of 8,192 floats a thread has 16, and with
+// 64 registers each, an SM has room for two blocks, one computing while the other loads.
 inline constexpr unsigned max_row_threads = 512;
-// Two blocks share an SM, too, if a streamed row takes at most half of the shared memory that an SM
-// of an H100 has. A longer one has the SM to itself, and as many threads as two blocks: 1 to 36 %
-// faster on an H100; shorter ones were up to 15 % slower. Constants, not the device's properties,
-// so that every GPU adds in the same order.
+// Two blocks share an SM, too, if a streamed row takes at most half of an H100's shared memory. A
+// longer one has the SM to itself, with the threads of both: 1 to 36 % faster on an H100; shorter
+// ones were up to 15 % slower. Constants, so that every GPU adds in the same order.
 inline constexpr unsigned max_streamed_row_threads = 1024;
 inline constexpr std::uint64_t shared_bytes_for_two_blocks = 113 * 1024;
 // Most threads of a row that a cluster computes.
@@ -35,14 +33,12 @@ inline constexpr std::uint64_t busy_threads = 128 * 1024;
 inline constexpr unsigned short_row_threads = 256;
 // Fewest neighbouring threads of a short row: 8 times 16 bytes fill a cache line.
 inline constexpr unsigned threads_per_cache_line = 8;
-// Values that a thread keeps of a row: 16 floats, with which the kernels of a softmax or a norm
-// take 40 to 64 registers, so that an SM holds 1,024 threads or more. Their loads are 64 KiB of
-// float and 48 KiB of 16-bit floats; an H100 needs 32 to 48 KiB in flight.
+// Values that a thread keeps of a row: with 16 floats softmax and norms take 40 to 64 registers, so
+// that an SM holds 1,024 threads, whose loads are 48 KiB or more; an H100 needs 32 to 48 in flight.
 inline constexpr int row_register_bytes = 64;
 // Loads that a thread has in flight, where a row is computed from several arrays: 32 registers.
 inline constexpr int row_bytes_in_flight = 128;
-// Loads that a thread has in flight of a streamed row: 64 KiB an SM. More took registers of which
-// an SM has too few for two blocks.
+// Loads in flight of a streamed row's thread: 64 KiB an SM; two blocks have no registers for more.
 inline constexpr int streamed_row_bytes_in_flight = 64;
 inline constexpr int max_vectors_in_flight = 8;
 // Shared memory for a streamed row on the host, which is on the stack.
@@ -59,9 +55,8 @@ inline void check_row_length(matrix_shape const& shape) {
       shape.where);
 }
 
-/// Vectors that a thread keeps of a row, a power of two.
-/// @param loaded_bytes  of an element, in all arrays that the function reads
-/// @param value_bytes   of an element as it is computed
+/// Vectors that a thread keeps of a row, a power of two, of elements of which all arrays of the
+/// function have loaded_bytes, and which are computed in value_bytes.
 constexpr int vectors_of_row(int vector, int loaded_bytes, int value_bytes) {
   int vectors = 8;
   while (vectors > 1 && (vectors * vector * value_bytes > row_register_bytes ||
@@ -85,8 +80,7 @@ enum class row_strategy : unsigned char {
   streamed  // a block keeps a row in shared memory; what does not fit is read twice
 };
 
-/// The elements of one row: full vectors, and those before the first (`head`) and behind the last,
-/// which go one a thread.
+/// The elements of one row: full vectors, and those before (`head`) and behind, one a thread.
 struct row_span {
   std::uint64_t row = 0;
   std::uint64_t begin = 0;  ///< index of the row's first element in the whole matrix
@@ -205,8 +199,7 @@ constexpr unsigned power_of_two_from(std::uint64_t least) {
 /// Partitions a matrix.
 /// @param per_thread        vectors that a thread keeps in registers
 /// @param cached_bytes      that a vector takes in shared memory
-/// @param streamed_threads  most threads of a row that is too long for registers
-/// @param most_threads      of any other row
+/// @param streamed_threads  most of a row that is too long for registers; most_threads: of others
 constexpr row_plan plan_rows(operand const* operands, int count, std::uint64_t rows,
                              std::uint64_t cols, unsigned vector, unsigned per_thread,
                              unsigned cached_bytes = 0, unsigned streamed_threads = max_row_threads,
@@ -218,8 +211,7 @@ constexpr row_plan plan_rows(operand const* operands, int count, std::uint64_t r
   p.rows = rows;
   p.cols = cols;
   if (rows == 0 || cols == 0) return plan;
-  // Vectors lie where those of the whole matrix would, so that a row of odd length is moved by
-  // vectors except at its ends.
+  // Vectors lie where the whole matrix's would: a row of odd length has them except at its ends.
   vector_partition const whole =
       make_plan(operands, count, rows * cols, vector, per_thread).partition;
   p.wide = whole.wide;
@@ -232,8 +224,7 @@ constexpr row_plan plan_rows(operand const* operands, int count, std::uint64_t r
   p.head = whole.head;
   p.ragged = p.head != 0 || cols % vector != 0 || lengths.vary();
 
-  // Enough threads to keep the row; at least as many as fill a cache line with one access, and as
-  // there are elements in no vector.
+  // Enough threads to keep the row, to fill a cache line and to take the elements in no vector.
   std::uint64_t const vectors = cols / vector;
   std::uint64_t const keepers = divide_up(vectors, per_thread);
   std::uint64_t least = vectors < threads_per_cache_line ? vectors : threads_per_cache_line;
@@ -268,8 +259,7 @@ constexpr row_plan plan_rows(operand const* operands, int count, std::uint64_t r
   return plan;
 }
 
-// Threads of a block that reduces a row. With 256, or 192, rows of 5,632 to 14,336 columns took 7
-// to 16 % longer (H200).
+// Of a block that reduces a row: 256, or 192, took 7 to 16 % more at 5,632 to 14,336 cols (H200).
 inline constexpr unsigned max_row_reduction_threads = 128;
 
 /// Gives each row of a plan to a cluster of blocks, where rows are so few that they leave most of a
@@ -316,9 +306,8 @@ constexpr row_plan plan_row_reductions(operand const* operands, int count, std::
                        limit);
 }
 
-/// The partition of a streamed row where a block has shared memory: all vectors are cached, or as
-/// many as fit; none where that is less than half, as a second block on the SM is then taken to be
-/// worth more.
+/// The partition of a streamed row where a block has shared memory: as many vectors as fit are
+/// cached; none if less than half, as a second block on the SM is taken to be worth more.
 /// @param bytes   that a vector takes in the cache
 /// @param memory  bytes that a block may have
 constexpr row_partition with_cached_vectors(row_plan const& plan, unsigned vector, unsigned bytes,

@@ -16,8 +16,7 @@ namespace ew::detail {
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-// The statistics of the row of each thread. The threads of a row combine partial_center(t), if
-// there is a centre, and partial_total(t, center).
+// The statistics of each thread's row, of partial_center(t) and partial_total(t, center) of each.
 template <class Pass, class Block, class Center, class Total, class Width>
 WARPWRIGHT_HOST_DEVICE auto reduce_rows_of_block(Block& block, Pass const& pass,
                                                  Center const& partial_center,
@@ -46,9 +45,8 @@ WARPWRIGHT_HOST_DEVICE auto reduce_rows_of_block(Block& block, Pass const& pass,
   return statistics;
 }
 
-// Keeps each row in the registers of partition.threads threads. Threads past the last row take part
-// in the reductions with no elements. No loop over rows: it took the registers of a third of the
-// threads.
+// Keeps each row in the registers of partition.threads threads; those past the last row have no
+// elements to reduce. No loop over rows: it took the registers of a third of the threads.
 template <class Pass>
 struct register_rows_kernel : warpwright::detail::kernel_base<max_row_threads, Pass::min_blocks> {
   using shared = reduction_scratch<typename Pass::partial, max_row_threads>;
@@ -67,9 +65,8 @@ struct register_rows_kernel : warpwright::detail::kernel_base<max_row_threads, P
       return typename Pass::part{partition, row[t], partition.thread_in_row(t)};
     };
     block.for_each_thread([&](unsigned t) {
-      if (row_index(t) < partition.rows) {
-        row[t] = partition.template span<Pass::vector>(row_index(t));
-      }
+      std::uint64_t const index = row_index(t);
+      if (index < partition.rows) row[t] = partition.template span<Pass::vector>(index);
       pass.load_row(kept[t], part_of(t));
     });
     block.trigger_dependents();
@@ -134,17 +131,17 @@ struct streamed_rows_kernel
 template <class Where, class... A>
 void run_row_function(Where const& execute, ragged_shape const& ragged, A const&... a) {
   matrix_shape const& shape = ragged.shape();
-  constexpr int matrices = (0 + ... + (row_output_t<A>::is_matrix ? 1 : 0));
+  constexpr int matrices = (0 + ... + (row_output<A>::is_matrix ? 1 : 0));
   constexpr int statistics = static_cast<int>(sizeof...(A)) - matrices;
   static_assert(matrices > 0,
                 "warpwright::ew::run_rows: no output has the matrix's shape: mean(), rstd() and "
                 "log_sum_exp() go beside one that has, as out(y, rows * cols) = f; sum(x), max(x) "
                 "and the like of each row alone go to reduce_rows()");
-  using in_matrices = row_function_summary<
-      typename joined_leaves<typename row_output_t<A>::operand_leaves...>::type>;
+  using in_matrices =
+      row_function_summary<typename joined_leaves<typename row_output<A>::operand_leaves...>::type>;
   using in_all = row_function_summary<
       typename joined_leaves<leaves_of<decltype(std::declval<A const&>().expression)>...>::type>;
-  static_assert(in_matrices::count > 0,
+  static_assert(!std::is_void<typename in_matrices::type>::value,
                 "warpwright::ew::run_rows: no output of the matrix's shape is of softmax(), "
                 "layer_norm() or the like; evaluate it with run()");
   static_assert(in_all::are_same,
@@ -154,11 +151,11 @@ void run_row_function(Where const& execute, ragged_shape const& ragged, A const&
   using kind = decltype(std::declval<function>().kind);
   using expression = decltype(std::declval<function>().expression);
   static_assert(
-      kind::has_total || ((row_output_t<A>::is_plain || !row_output_t<A>::is_matrix) && ...),
+      kind::has_total || ((row_output<A>::is_plain || !row_output<A>::is_matrix) && ...),
       "warpwright::ew::run_rows: quantize() is rounded where it is written: give it and its "
       "input() to an out() as they are");
   using pass =
-      row_pass<kind, expression, in_matrices::first, in_all::uses_input, pack<row_output_t<A>...>>;
+      row_pass<kind, expression, in_matrices::first(), in_all::uses_input, pack<row_output<A>...>>;
 
   std::uint64_t const n = elements_in(shape);
   constexpr int arrays = pass::operands + pass::statistic_operands;
@@ -170,15 +167,12 @@ void run_row_function(Where const& execute, ragged_shape const& ragged, A const&
   operand* next_of_statistics = operands + pass::operands;
   int* count = counts;
   auto const describe = [&](auto const& each) {
-    using output = row_output_t<std::decay_t<decltype(each)>>;
-    if constexpr (output::is_matrix) {
-      *next++ = output::template describe_output<pass::vector>(each.data, each.size);
-      each.expression.template describe<pass::vector>(next);
-      *count++ = output::operands;
-    } else {
-      *next_statistic++ = output::template describe_output<1>(each.data, each.size);
-      each.expression.template describe<1>(next_of_statistics);
-    }
+    using output = row_output<std::decay_t<decltype(each)>>;
+    constexpr int vector = output::is_matrix ? pass::vector : 1;
+    *(output::is_matrix ? next : next_statistic)++ =
+        output::template describe_output<vector>(each.data, each.size);
+    each.expression.template describe<vector>(output::is_matrix ? next : next_of_statistics);
+    if (output::is_matrix) *count++ = output::operands;
   };
   (describe(a), ...);
   counts[matrices - 1] += pass::statistic_operands;
@@ -191,9 +185,9 @@ void run_row_function(Where const& execute, ragged_shape const& ragged, A const&
   check_row_length(shape);
   check_assignments(operands, counts, matrices, shape.where);
   check_row_statistics(of_statistics, statistics, operands, arrays, shape.rows, n, shape.where);
-  row_function_finder<kind, expression, in_all::count> found;
+  row_function_finder<kind, expression> found;
   (traversal<decltype(a.expression)>::visit(a.expression, found), ...);
-  if (!found.are_one()) {
+  if (!found.are_one) {
     warpwright::detail::throw_invalid_argument(
         "ew: the outputs are of several functions of rows; call softmax(), layer_norm() or the "
         "like once, name what it returns, and use that in all of them",
@@ -205,8 +199,7 @@ void run_row_function(Where const& execute, ragged_shape const& ragged, A const&
                 pass::cache::bytes, pass::streamed_threads, max_row_threads, ragged.lengths());
   if (plan.strategy == row_strategy::none) return;
   auto const width = static_cast<typename pass::real>(shape.cols);
-  pass const p{
-      *found.kinds[0], *found.expressions[0], {{row_output_t<A>::make(a)}...}, {width, 1 / width}};
+  pass const p{*found.kind, *found.expression, {{row_output<A>::make(a)}...}, {width, 1 / width}};
   char const* const name = "warpwright::ew::run_rows";
   if (plan.strategy == row_strategy::streamed) {
     using kernel = streamed_rows_kernel<pass>;

@@ -6,26 +6,26 @@
 //
 // A kernel computes a row in five steps: the centre of all values (their maximum or mean), a
 // transformed value for each, the total of the transformed values' weights, a scale from the total,
-// and results from transformed values and scale. The contract: a row function has
+// and results from transformed values and scale. The contract: a row function of values of type R,
+// float or double, has
 //   name                     what describe() prints, followed by parameter() if there is one
 //   has_total                whether there is a total; scale() gets the centre otherwise
 //   is_centered              whether there is a centre; 0 is passed for it otherwise
-//   partial<R>               the type of a partial centre
+//   partial                  the type of a partial centre
 //   combine_centers          a functor: combines the partial centres of two sets of values
-//   none<R>()                the partial centre of no values
+//   none()                   the partial centre of no values
 //   partial_of({x, ...})     that of some values
 //   center(partial, width)   the centre of the row, from the partial centre of all its values
 //   transform(x, center)     a value, transformed
 //   weight({y, ...})         the part of some transformed values in the total
 //   scale(total, width)      what result() takes
 //   result(y, scale)         the result, from a transformed value
-//   has(part)                whether a row_function of it has that part beside its result
-//   statistic<part>(s)       the value of such a part that is one number a row
-//   accumulator<R>           of a streamed row, whose values are seen once before the centre is
+//   has(part)                whether a row_function of it has that part beside result and input
+//   accumulator              of a streamed row, whose values are seen once before the centre is
 //                            known: accumulate({x, ...}) adds values; partial_center() and
 //                            total(center) are then those of all values added
-// partial, center(), none(), partial_of() and partial_center() are needed where is_centered only.
-// An operator== compares the numbers of a row function that has any.
+// center(), none(), partial_of() and partial_center() are needed where is_centered only.
+// row_function_base has what most share. An operator== compares the numbers of a function with any.
 #pragma once
 
 #include <warpwright/kernel/detail/expression/functors.hpp>
@@ -38,8 +38,7 @@ WARPWRIGHT_BEGIN
 
 namespace ew {
 
-/// What a node of a row function stands for: the function's result, the value that it is of, or
-/// a statistic, which is one number a row.
+/// What a node of a row function stands for: result, what it is of, or a statistic, one a row.
 enum class row_part : unsigned char { result, input, mean, rstd, log_sum_exp, scale };
 
 namespace detail {
@@ -60,25 +59,28 @@ struct add {
   }
 };
 // Ignores a NaN, which makes the total NaN.
+template <class R>
 struct maximum {
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R operator()(R a, R b) const {
-    return no_contract::larger(a, b);
-  }
+  WARPWRIGHT_HOST_DEVICE R operator()(R a, R b) const { return no_contract::larger(a, b); }
 };
 
-// Combines Count values, a power of two, by a tree of halves.
-template <int Count, class Combine, class R>
-WARPWRIGHT_HOST_DEVICE R pairwise_fold(c_array<R, Count> const& values, Combine combine) {
+// Combines map(value) of Count values, a power of two, by a tree of halves.
+template <int Count, class Combine, class Map, class R>
+WARPWRIGHT_HOST_DEVICE R pairwise_fold(c_array<R, Count> const& values, Combine combine,
+                                       Map const& map) {
   c_array<R, Count> all;
   WARPWRIGHT_UNROLL
-  for (int k = 0; k < Count; ++k) all[k] = values[k];
+  for (int k = 0; k < Count; ++k) all[k] = map(values[k]);
   WARPWRIGHT_UNROLL
   for (int half = Count / 2; half != 0; half /= 2) {
     WARPWRIGHT_UNROLL
     for (int k = 0; k < half; ++k) all[k] = combine(all[k], all[k + half]);
   }
   return all[0];
+}
+template <int Count, class Combine, class R>
+WARPWRIGHT_HOST_DEVICE R pairwise_fold(c_array<R, Count> const& values, Combine combine) {
+  return pairwise_fold(values, combine, [](R value) { return value; });
 }
 
 template <int Count, class R>
@@ -99,16 +101,16 @@ struct row_statistics {
   R center;  // the maximum, or the mean
   R total;   // of exponentials or squares
   R scale;   // made from the total: 1 / total, log(total), or 1 / standard deviation
-};
 
-/// The type of a row function's partial centre; R where there is no centre.
-template <class K, class R, bool IsCentered = K::is_centered>
-struct row_partial {
-  using type = R;
-};
-template <class K, class R>
-struct row_partial<K, R, true> {
-  using type = typename K::template partial<R>;
+  /// The value of a part that is one number a row.
+  template <row_part Part>
+  [[nodiscard]] WARPWRIGHT_HOST_DEVICE R value() const {
+    if constexpr (Part == row_part::log_sum_exp) {
+      return no_contract::plus(center, log_function{}(total));
+    } else {
+      return Part == row_part::mean ? center : scale;
+    }
+  }
 };
 
 /// The number of columns, and 1 / that.
@@ -131,43 +133,34 @@ struct row_width {
   }
 };
 
-struct softmax_base {
+template <class R>
+struct row_function_base {
   static constexpr bool has_total = true;
   static constexpr bool is_centered = true;
-  template <class R>
   using partial = R;
-  using combine_centers = maximum;
-  // Not -infinity, from which no value could be subtracted; where all values are -infinity the
-  // total is 0, and the results are NaN as they should be.
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE static R none() {
-    return lowest<R>;
-  }
-  template <int Count, class R>
-  WARPWRIGHT_HOST_DEVICE static R partial_of(c_array<R, Count> const& x) {
-    return pairwise_fold(x, maximum{});
-  }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R center(R partial_center, row_width<R> const&) const {
-    return partial_center;
-  }
-  static constexpr bool has(row_part part) {
-    return part == row_part::input || part == row_part::log_sum_exp;
-  }
-  template <row_part, class R>
-  WARPWRIGHT_HOST_DEVICE static R statistic(row_statistics<R> const& s) {
-    return no_contract::plus(s.center, log_function{}(s.total));
-  }
+  WARPWRIGHT_HOST_DEVICE R transform(R x, R center) const { return no_contract::minus(x, center); }
+  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const { return no_contract::times(y, scale); }
+};
 
-  // Source: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax",
-  // arXiv:1805.02867.
-  template <class R>
+template <class R>
+struct softmax_base : row_function_base<R> {
+  static constexpr bool has(row_part part) { return part == row_part::log_sum_exp; }
+  using combine_centers = maximum<R>;
+  // Not -infinity, which would be subtracted from itself: where all values are, the total is 0.
+  WARPWRIGHT_HOST_DEVICE static R none() { return lowest<R>; }
+  template <int Count>
+  WARPWRIGHT_HOST_DEVICE static R partial_of(c_array<R, Count> const& x) {
+    return pairwise_fold(x, maximum<R>{});
+  }
+  WARPWRIGHT_HOST_DEVICE R center(R most, row_width<R> const&) const { return most; }
+
+  // M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", arXiv:1805.02867.
   struct accumulator {
-    R most = none<R>();
+    R most = none();
     R sum = 0;
     template <int Count>
     WARPWRIGHT_HOST_DEVICE void accumulate(c_array<R, Count> const& x) {
-      R const now = no_contract::larger(most, pairwise_fold(x, maximum{}));
+      R const now = no_contract::larger(most, partial_of(x));
       c_array<R, Count> w;
       WARPWRIGHT_UNROLL
       for (int j = 0; j < Count; ++j) w[j] = exp_function{}(no_contract::minus(x[j], now));
@@ -181,115 +174,75 @@ struct softmax_base {
   };
 };
 
-struct softmax_function : softmax_base {
+template <class R>
+struct softmax_function : softmax_base<R> {
   static constexpr char const* name = "softmax";
-  template <class R>
   WARPWRIGHT_HOST_DEVICE R transform(R x, R center) const {
     return exp_function{}(no_contract::minus(x, center));
   }
-  template <int Count, class R>
+  template <int Count>
   WARPWRIGHT_HOST_DEVICE R weight(c_array<R, Count> const& y) const {
     return pairwise_fold(y, add{});
   }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R scale(R total, row_width<R> const&) const {
-    return R{1} / total;
-  }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const {
-    return no_contract::times(y, scale);
-  }
+  WARPWRIGHT_HOST_DEVICE R scale(R total, row_width<R> const&) const { return R{1} / total; }
 };
 
-struct log_softmax_function : softmax_base {
+template <class R>
+struct log_softmax_function : softmax_base<R> {
   static constexpr char const* name = "log_softmax";
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R transform(R x, R center) const {
-    return no_contract::minus(x, center);
-  }
-  template <int Count, class R>
+  template <int Count>
   WARPWRIGHT_HOST_DEVICE R weight(c_array<R, Count> const& y) const {
-    c_array<R, Count> w;
-    WARPWRIGHT_UNROLL
-    for (int j = 0; j < Count; ++j) w[j] = exp_function{}(y[j]);
-    return pairwise_fold(w, add{});
+    return pairwise_fold(y, add{}, exp_function{});
   }
-  template <class R>
   WARPWRIGHT_HOST_DEVICE R scale(R total, row_width<R> const&) const {
     return log_function{}(total);
   }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const {
-    return no_contract::minus(y, scale);
-  }
+  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const { return no_contract::minus(y, scale); }
 };
 
-struct norm_base {
-  static constexpr bool has_total = true;
+template <class R>
+struct norm_base : row_function_base<R> {
   double eps;
-  float eps_as_float;  // converted once, on the host
+  R rounded_eps;  // converted once, on the host
 
   [[nodiscard]] double parameter() const { return eps; }
-  explicit norm_base(double epsilon) : eps{epsilon}, eps_as_float{narrowed(epsilon)} {}
+  explicit norm_base(double epsilon) : eps{epsilon}, rounded_eps{rounded(epsilon)} {}
   // C++ does not define the conversion of what float cannot hold.
-  static float narrowed(double epsilon) {
-    constexpr float most = (std::numeric_limits<float>::max)();
-    return epsilon > static_cast<double>(most) ? std::numeric_limits<float>::infinity()
-                                               : static_cast<float>(epsilon);
+  static R rounded(double epsilon) {
+    using limits = std::numeric_limits<R>;
+    return epsilon > double{(limits::max)()} ? limits::infinity() : static_cast<R>(epsilon);
   }
   friend bool operator==(norm_base const& a, norm_base const& b) { return a.eps == b.eps; }
 
-  template <int Count, class R>
+  template <int Count>
   WARPWRIGHT_HOST_DEVICE R weight(c_array<R, Count> const& y) const {
     return sum_of_squares_of(y);
   }
   // Not rsqrt, whose rounding differs between host and GPU.
-  template <class R>
   WARPWRIGHT_HOST_DEVICE R scale(R total, row_width<R> const& width) const {
-    R const epsilon = sizeof(R) == 4 ? static_cast<R>(eps_as_float) : static_cast<R>(eps);
-    return R{1} / sqrt_function{}(no_contract::fused(total, width.inverse, epsilon));
-  }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R result(R y, R scale) const {
-    return no_contract::times(y, scale);
-  }
-  template <row_part Part, class R>
-  WARPWRIGHT_HOST_DEVICE static R statistic(row_statistics<R> const& s) {
-    return Part == row_part::mean ? s.center : s.scale;
+    return R{1} / sqrt_function{}(no_contract::fused(total, width.inverse, rounded_eps));
   }
 };
 
-struct layer_norm_function : norm_base {
+template <class R>
+struct layer_norm_function : norm_base<R> {
   static constexpr char const* name = "layer_norm";
-  using norm_base::norm_base;
-  static constexpr bool is_centered = true;
+  using norm_base<R>::norm_base;
+  static constexpr bool has(row_part p) { return p == row_part::mean || p == row_part::rstd; }
   // With the errors of the sums, so that equal values have their value as mean.
-  template <class R>
   using partial = compensated_sum<R>;
   using combine_centers = add;
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE static partial<R> none() {
-    return {0, 0};
-  }
-  template <int Count, class R>
-  WARPWRIGHT_HOST_DEVICE static partial<R> partial_of(c_array<R, Count> const& x) {
+  WARPWRIGHT_HOST_DEVICE static partial none() { return {0, 0}; }
+  template <int Count>
+  WARPWRIGHT_HOST_DEVICE static partial partial_of(c_array<R, Count> const& x) {
     return {pairwise_fold(x, add{}), 0};
   }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R center(partial<R> const& all, row_width<R> const& width) const {
+  WARPWRIGHT_HOST_DEVICE R center(partial const& all, row_width<R> const& width) const {
     return width.divide_by_cols(all);
-  }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R transform(R x, R center) const {
-    return no_contract::minus(x, center);
-  }
-  static constexpr bool has(row_part part) {
-    return part == row_part::input || part == row_part::mean || part == row_part::rstd;
   }
 
   // Mean and squared deviations of the values so far. Source: T. Chan, G. Golub, R. LeVeque,
   // "Algorithms for Computing the Sample Variance", The American Statistician 37 (1983).
-  template <class R>
   struct accumulator {
     R count = 0;
     R mean = 0;
@@ -310,7 +263,7 @@ struct layer_norm_function : norm_base {
       mean = no_contract::plus(mean, moved);
       count = all;
     }
-    [[nodiscard]] WARPWRIGHT_HOST_DEVICE partial<R> partial_center() const {
+    [[nodiscard]] WARPWRIGHT_HOST_DEVICE partial partial_center() const {
       R const sum = no_contract::times(count, mean);
       return {sum, no_contract::fused(count, mean, -sum)};
     }
@@ -321,19 +274,14 @@ struct layer_norm_function : norm_base {
   };
 };
 
-struct rms_norm_function : norm_base {
+template <class R>
+struct rms_norm_function : norm_base<R> {
   static constexpr char const* name = "rms_norm";
-  using norm_base::norm_base;
+  using norm_base<R>::norm_base;
+  static constexpr bool has(row_part part) { return part == row_part::rstd; }
   static constexpr bool is_centered = false;
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R transform(R x, R) const {
-    return x;
-  }
-  static constexpr bool has(row_part part) {
-    return part == row_part::input || part == row_part::rstd;
-  }
+  WARPWRIGHT_HOST_DEVICE R transform(R x, R) const { return x; }
 
-  template <class R>
   struct accumulator {
     R squares = 0;
     template <int Count>
@@ -345,45 +293,32 @@ struct rms_norm_function : norm_base {
 };
 
 // The centre is the largest |x|, or NaN; it stands for the total.
-template <class T>
-struct quantize_function : softmax_base {
+template <class T, class R>
+struct quantize_function : softmax_base<R> {
   static constexpr char const* name = "quantize";
   static constexpr char const* type_name = element_name<T>();
+  static constexpr bool has(row_part part) { return part == row_part::scale; }
   static constexpr bool has_total = false;
   static constexpr bool is_integer = std::is_integral<T>::value;
   static constexpr int most = is_integer                              ? 127
                               : std::is_same<T, __nv_fp8_e4m3>::value ? 448
                                                                       : 57344;
   using combine_centers = max_function;
-  template <int Count, class R>
+  template <int Count>
   WARPWRIGHT_HOST_DEVICE static R partial_of(c_array<R, Count> const& x) {
-    c_array<R, Count> magnitude;
-    WARPWRIGHT_UNROLL
-    for (int j = 0; j < Count; ++j) magnitude[j] = abs_function{}(x[j]);
-    return pairwise_fold(magnitude, max_function{});
+    return pairwise_fold(x, max_function{}, abs_function{});
   }
-  template <class R>
-  WARPWRIGHT_HOST_DEVICE R transform(R x, R) const {
-    return x;
-  }
+  WARPWRIGHT_HOST_DEVICE R transform(R x, R) const { return x; }
   // A normal number, so that it has a reciprocal.
-  template <class R>
   WARPWRIGHT_HOST_DEVICE R scale(R amax, row_width<R> const&) const {
     constexpr auto least = static_cast<R>(sizeof(R) == 4 ? 0x1p-126 : 0x1p-1022);
     return max_function{}(amax / static_cast<R>(most), least);
   }
   // x / scale; to the nearest integer here, as its conversion truncates.
-  template <class R>
   WARPWRIGHT_HOST_DEVICE R result(R x, R scale) const {
     R const y = row_width<R>{scale, R{1} / scale}.divide_by_cols(x);
     return is_integer ? rint_function{}(y) : y;
   }
-  static constexpr bool has(row_part p) { return p == row_part::input || p == row_part::scale; }
-  template <row_part, class R>
-  WARPWRIGHT_HOST_DEVICE static R statistic(row_statistics<R> const& s) {
-    return s.scale;
-  }
-  template <class R>
   struct accumulator {
     R most = 0;
     template <int Count>

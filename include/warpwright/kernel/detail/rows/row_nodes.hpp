@@ -17,17 +17,14 @@ namespace detail {
 
 // The type in which a row of E is computed.
 template <class E>
-using row_value_t =
-    std::conditional_t<std::is_same<typename E::template value_type<void>, double>::value, double,
-                       float>;
+using row_value_t = std::conditional_t<std::is_same<value_t<E>, double>::value, double, float>;
 
 template <class K, class E, class Index>
 struct row_input_at;
 
 }  // namespace detail
 
-/// What softmax(), layer_norm() and the like return: a value for each element, which run_rows()
-/// evaluates, and which may stand in further expressions.
+/// What softmax(), layer_norm() and the like return: a value for each element, in run_rows().
 template <class K, class E, row_part Part = row_part::result>
 struct row_function {
   using expression_tag = void;
@@ -43,8 +40,7 @@ struct row_function {
   K kind;
   E expression;
 
-  /// The expression that the function is of, element by element: read and computed once for both.
-  /// Stored beside the result it is the residual stream of a transformer.
+  /// The expression that the function is of, as a residual stream: read and computed once for both.
   [[nodiscard]] auto input() const { return part<row_part::input>(); }
   // Those that follow are one a row, for an out() of as many elements as there are rows.
   /// The row's mean, of layer_norm(), NaN where a value or the sum is infinite.
@@ -86,7 +82,7 @@ struct row_function {
   template <row_part P>
   row_function<K, E, P> part() const {
     static_assert(
-        Part == row_part::result && K::has(P),
+        Part == row_part::result && (P == row_part::input || K::has(P)),
         "warpwright::ew: this function of rows has no such part; the documentation of "
         "input(), mean(), rstd(), scale() and log_sum_exp() lists the functions that have "
         "it");
@@ -104,13 +100,10 @@ struct row_values {
 
 // A row_function as a kernel computes with it: its values are put into its registers.
 template <class K, class E, row_part Part>
-struct row_function_leaf {
-  using expression_tag = void;
+struct row_function_leaf : no_memory {
   static constexpr int operands = E::operands;  // which the kernel loads elsewhere
   static constexpr int widest_bytes = E::widest_bytes;
-  static constexpr int loaded_bytes = 0;
   static constexpr bool weak = false;
-  static constexpr row_part part = Part;
   template <class C>
   using value_type = computed_t<C, row_value_t<E>>;
   template <int V>
@@ -124,8 +117,7 @@ struct row_function_leaf {
   }
 };
 
-// What input_at() returns, held as statistics are. It is read before the row is stored, which may
-// be in place.
+// What input_at() returns, held as statistics are; read before the row is stored, maybe in place.
 template <class K, class E, class Index>
 struct row_input_at : row_function_leaf<K, E, row_part::log_sum_exp> {
   static constexpr int operands = 1 + E::operands;
@@ -198,36 +190,25 @@ struct row_function_summary<leaf_list<Leaf...>> {
       ((!row_function_of<Leaf>::value ||
         std::is_same<typename row_function_of<Leaf>::type, type>::value) &&
        ...);
-  static constexpr int count = (0 + ... + (row_function_of<Leaf>::value ? 1 : 0));
   static constexpr bool uses_input = (row_function_of<Leaf>::is_input || ...);
-  static constexpr int find_first() {
+  static constexpr int first() {
     int operands = 0;
-    static_cast<void>(((operands += row_function_of<Leaf>::value ? 0 : Leaf::operands,
-                        row_function_of<Leaf>::value) ||
-                       ...));
+    bool found = false;
+    ((found = found || row_function_of<Leaf>::value, operands += found ? 0 : Leaf::operands), ...);
     return operands;
   }
-  static constexpr int first = find_first();
 };
 
 // ---- Whether two row functions are the same ----
 
-template <class T, class = void>
-inline constexpr bool has_equality = false;
-template <class T>
-inline constexpr bool has_equality<
-    T, std::void_t<decltype(bool(std::declval<T const&>() == std::declval<T const&>()))>> = true;
-
-// Whether two function objects are equal: by their operator==, or by their bytes.
+// Whether two function objects are equal: by operator==, else, as 0 is an int, by their bytes.
 template <class F>
-bool same_function(F const& a, F const& b) {
-  if constexpr (std::is_empty<F>::value) {
-    return true;
-  } else if constexpr (has_equality<F>) {
-    return a == b;
-  } else {
-    return std::memcmp(&a, &b, sizeof(F)) == 0;
-  }
+auto same_function(F const& a, F const& b, int) -> decltype(bool(a == b)) {
+  return std::is_empty<F>::value || bool(a == b);
+}
+template <class F>
+bool same_function(F const& a, F const& b, long) {
+  return std::is_empty<F>::value || std::memcmp(&a, &b, sizeof(F)) == 0;
 }
 
 template <class Leaf, class = void>
@@ -236,8 +217,7 @@ template <class Leaf>
 inline constexpr bool is_array<Leaf, std::void_t<decltype(std::declval<Leaf const&>().data)>> =
     true;
 
-/// Whether two expressions of one type compute the same: of the same arrays, with equal numbers and
-/// functions.
+/// Whether two expressions of one type are of the same arrays, with equal numbers and functions.
 template <class E>
 struct same_expression {
   static bool test(E const& a, E const& b) {
@@ -263,41 +243,33 @@ template <class Types, class F, class... A>
 struct same_expression<call<Types, F, A...>> {
   using node_type = call<Types, F, A...>;
   static bool test(node_type const& a, node_type const& b) {
-    return same_function(a.function, b.function) && test(a, b, typename node_type::indices{});
-  }
-
- private:
-  template <std::size_t... Index>
-  static bool test(node_type const& a, node_type const& b, std::index_sequence<Index...>) {
-    return (same_expression<A>::test(at<Index>(a.arguments), at<Index>(b.arguments)) && ...);
+    return same_function(a.function, b.function, 0) &&
+           detail::apply(a.arguments, [&](A const&... x) {
+             return detail::apply(b.arguments, [&](A const&... y) {
+               return (same_expression<A>::test(x, y) && ...);
+             });
+           });
   }
 };
 
-/// Visits the leaves of the outputs and lists the row functions, of which there are Count.
-template <class K, class E, int Count>
+/// Visits the leaves of the outputs: finds the first row function, and whether all are the same.
+template <class K, class E>
 struct row_function_finder {
-  c_array<K const*, Count> kinds;
-  c_array<E const*, Count> expressions;
-  int count = 0;
+  K const* kind = nullptr;
+  E const* expression = nullptr;
+  bool are_one = true;
 
   template <class Leaf>
-  WARPWRIGHT_HOST_DEVICE void operator()(Leaf const& leaf) {
+  void operator()(Leaf const& leaf) {
     if constexpr (row_function_of<Leaf>::value) {
-      kinds[count] = &leaf.kind;
-      expressions[count] = &leaf.expression;
-      ++count;
-    }
-  }
-
-  /// Whether all are the same.
-  [[nodiscard]] bool are_one() const {
-    for (int k = 1; k < count; ++k) {
-      if (!same_function(*kinds[0], *kinds[k]) ||
-          !same_expression<E>::test(*expressions[0], *expressions[k])) {
-        return false;
+      if (kind != nullptr) {
+        are_one = are_one && same_function(*kind, leaf.kind, 0) &&
+                  same_expression<E>::test(*expression, leaf.expression);
+      } else {
+        kind = &leaf.kind;
+        expression = &leaf.expression;
       }
     }
-    return true;
   }
 };
 

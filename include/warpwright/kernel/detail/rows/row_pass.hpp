@@ -7,30 +7,90 @@
 #include <warpwright/kernel/detail/elementwise/fused.hpp>
 #include <warpwright/kernel/detail/numeric/c_array.hpp>
 #include <warpwright/kernel/detail/plan/row_partition.hpp>
-#include <warpwright/kernel/detail/rows/row_cache.hpp>
 #include <warpwright/kernel/detail/rows/row_nodes.hpp>
+
+#include <cstring>
 
 WARPWRIGHT_BEGIN
 
 namespace ew::detail {
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-// Visits an expression: the address of element i of its in().
-struct input_address {
-  std::uint64_t i;
-  void const* found;
-  template <class T>
-  WARPWRIGHT_HOST_DEVICE void operator()(input<T> const& leaf) {
-    found = leaf.data + i;
+/// What one thread keeps in shared memory of a row that is too long for registers: no other thread
+/// accesses it. Words of neighbouring threads are neighbours, so that there are no bank conflicts.
+/// @tparam Loaded  what a vector of V elements is loaded as, R the type of a value
+/// @tparam Copied  whether a vector is what one array has in 16 bytes, which copy() puts there
+template <class Loaded, class R, int V, bool Copied>
+struct row_cache {
+  // Values are cached if they take no more bytes than what was loaded: then they are computed once.
+  static constexpr bool of_values = !Copied && V * sizeof(R) <= sizeof(Loaded);
+  using vector = std::conditional_t<of_values, row_values<R, V>, Loaded>;
+  static constexpr unsigned bytes = static_cast<unsigned>(sizeof(vector));
+  using word = std::conditional_t<
+      bytes % 16 == 0, uint4,
+      std::conditional_t<bytes % 8 == 0, uint2,
+                         std::conditional_t<bytes % 4 == 0, std::uint32_t, unsigned char>>>;
+  static constexpr unsigned words = bytes / static_cast<unsigned>(sizeof(word));
+
+  word* memory;  // of the block
+  unsigned threads;
+  unsigned thread;
+
+  /// Stores the thread's k-th vector.
+  WARPWRIGHT_HOST_DEVICE void put(unsigned k, row_values<R, V> const& x, Loaded const& r) const {
+    void const* const source = of_values ? static_cast<void const*>(&x) : &r;
+    word w[words];
+    std::memcpy(w, source, bytes);
+    WARPWRIGHT_UNROLL
+    for (unsigned j = 0; j < words; ++j) memory[(k * words + j) * threads + thread] = w[j];
   }
-  template <class Leaf>
-  WARPWRIGHT_HOST_DEVICE void operator()(Leaf const&) {}
+  WARPWRIGHT_HOST_DEVICE void get(unsigned k, vector& destination) const {
+    word w[words];
+    WARPWRIGHT_UNROLL
+    for (unsigned j = 0; j < words; ++j) w[j] = memory[(k * words + j) * threads + thread];
+    std::memcpy(static_cast<void*>(&destination), w, bytes);
+  }
+  /// Begins to copy 16 bytes to the k-th vector, there after wait(): more than registers hold.
+  WARPWRIGHT_HOST_DEVICE void copy(unsigned k, void const* source) const {
+    word* const to = memory + k * threads + thread;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    auto const address = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address),
+                 "l"(__cvta_generic_to_global(source))
+                 : "memory");
+#else
+    std::memcpy(to, source, bytes);
+#endif
+  }
+  /// Begins another group of copies.
+  WARPWRIGHT_HOST_DEVICE static void commit() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+  }
+  /// Waits for all groups but the last `left`, or for some of these, too.
+  WARPWRIGHT_HOST_DEVICE static void wait(unsigned left) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    if (left >= 12) {
+      asm volatile("cp.async.wait_group 12;" ::: "memory");
+    } else if (left >= 8) {
+      asm volatile("cp.async.wait_group 8;" ::: "memory");
+    } else if (left >= 4) {
+      asm volatile("cp.async.wait_group 4;" ::: "memory");
+    } else {
+      asm volatile("cp.async.wait_group 0;" ::: "memory");
+    }
+#else
+    static_cast<void>(left);
+#endif
+  }
 };
 
-// An output of rows * cols elements; or of one a row, of statistics and what is the same for a row,
-// which a row_index loads and store_statistic() stores.
+// An output of rows * cols elements; or of one a row, loaded by row_index, as of statistics.
+template <class A>
+struct row_output;
 template <class T, class E>
-struct row_output : fused_part<T, row_kernel_node_t<E>> {
+struct row_output<assignment<T, E>> : fused_part<T, row_kernel_node_t<E>> {
   using base = fused_part<T, row_kernel_node_t<E>>;
   static constexpr bool is_matrix = !has_row_function<E> || !all_of_leaves<is_of_row, leaves_of<E>>;
   static constexpr bool is_plain = std::is_same<leaves_of<E>, leaf_list<E>>::value;
@@ -58,14 +118,13 @@ struct row_output : fused_part<T, row_kernel_node_t<E>> {
     if constexpr (is_matrix != std::is_same<Element, row_index>::value)
       base::template load<V, First>(r, i, wide);
   }
-  template <class Registers, class Fill>
-  WARPWRIGHT_HOST_DEVICE void set_row_function(Registers& r, Fill const& fill) const {
-    if constexpr (is_matrix) traversal<row_kernel_node_t<E>>::visit(this->expression, fill, r);
-  }
-  template <int V>
-  WARPWRIGHT_HOST_DEVICE void compute(results<V>& result, registers<V> const& r,
+  template <int V, class Fill>
+  WARPWRIGHT_HOST_DEVICE void compute(results<V>& result, registers<V>& r, Fill const& fill,
                                       std::uint64_t i) const {
-    if constexpr (is_matrix) base::template compute<V>(result, r, i);
+    if constexpr (is_matrix) {
+      traversal<row_kernel_node_t<E>>::visit(this->expression, fill, r);
+      base::template compute<V>(result, r, i);
+    }
   }
   template <int V, int First, class Element>
   WARPWRIGHT_HOST_DEVICE void store(results<V> const& result, Element const& i,
@@ -81,10 +140,6 @@ struct row_output : fused_part<T, row_kernel_node_t<E>> {
     }
   }
 };
-template <class T, class E>
-row_output<T, E> row_output_of(assignment<T, E> const&);
-template <class A>
-using row_output_t = decltype(row_output_of(std::declval<A const&>()));
 
 // Visits the leaves of an output: sets the registers of the row function's, for V neighbours.
 template <class K, class R, int V, bool Transformed>
@@ -95,34 +150,25 @@ struct row_function_fill {
 
   template <class E, row_part Part, class Registers>
   WARPWRIGHT_HOST_DEVICE void operator()(row_function_leaf<K, E, Part> const&, Registers& r) const {
+    constexpr bool is_kept = Transformed || Part == row_part::input;
     if constexpr (is_statistic(Part)) {
-      r.of[0] = kind.template statistic<Part>(statistics);
+      r.of[0] = statistics.template value<Part>();
     } else {
       WARPWRIGHT_UNROLL
-      for (int j = 0; j < V; ++j) r.of[j] = value<Part>(j);
+      for (int j = 0; j < V; ++j) {
+        R const y = is_kept ? x[j] : kind.transform(x[j], statistics.center);
+        r.of[j] = Part == row_part::input ? x[j] : kind.result(y, statistics.scale);
+      }
     }
   }
   template <class Leaf, class Registers>
   WARPWRIGHT_HOST_DEVICE void operator()(Leaf const&, Registers&) const {}
-
- private:
-  template <row_part Part>
-  WARPWRIGHT_HOST_DEVICE R value(int j) const {
-    if constexpr (Part == row_part::input) {
-      static_assert(!Transformed, "the values have been overwritten");
-      return x[j];
-    } else {
-      return kind.result(Transformed ? x[j] : kind.transform(x[j], statistics.center),
-                         statistics.scale);
-    }
-  }
 };
 
 /// The arguments of a kernel, and the work of a thread.
-/// @tparam K, E        a row function, see row_functions.hpp, and the expression that it is of
+/// @tparam K, E        a row function and the expression that it is of
 /// @tparam First       the number of the first operand of E
-/// @tparam KeepsInput  whether values are needed beside results: then they are not transformed
-///   where they are kept
+/// @tparam KeepsInput  values are needed beside results: they are not transformed where kept
 /// @tparam Outputs     a pack of row_output
 template <class K, class E, int First, bool KeepsInput, class Outputs>
 struct row_pass;
@@ -131,8 +177,8 @@ template <class K, class E, int First, bool KeepsInput, std::size_t... Index, cl
 struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, Output...>> {
   using kind_type = K;
   using real = row_value_t<E>;
-  using partial = typename row_partial<K, real>::type;
-  using accumulator = typename K::template accumulator<real>;
+  using partial = typename K::partial;
+  using accumulator = typename K::accumulator;
   using offsets = operand_offsets<Output::operands...>;
   static constexpr int operands = (0 + ... + Output::operands);
   static constexpr int statistic_operands = (0 + ... + Output::statistic_operands);
@@ -163,8 +209,7 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
       batch_of(largest(static_cast<int>(sizeof(loaded)),
                        (E::loaded_bytes + ... + Output::loaded_bytes) * vector),
                max_vectors_in_flight, streamed_row_bytes_in_flight);
-  // One array that repeats comes from the L2 cache, some of whose loads are to be in flight; of two
-  // there were too few registers.
+  // Loads of one array that repeats, from the L2 cache; those of two took too many registers.
   static constexpr int bytes_of_values = vector * static_cast<int>(sizeof(real));
   static constexpr bool has_repeated = bytes_of_values <= 16 && (output_bytes > bytes_of_values) &&
                                        (output_bytes <= 2 * bytes_of_values);
@@ -176,8 +221,7 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   static constexpr unsigned min_blocks = sizeof(real) == 8 ? 1 : 0;
   static constexpr unsigned streamed_threads =
       sizeof(real) == 8 ? max_row_threads : max_streamed_row_threads;
-  // A row of one array, 16 bytes at a time, is copied to the cache without registers: 5 to 9 %
-  // faster on an H100.
+  // One array, 16 bytes at a time, is copied there without registers: 5 to 9 % faster on an H100.
   static constexpr bool is_copied = E::operands == 1 && vector * E::loaded_bytes == 16 &&
                                     sizeof(loaded) == 16 && any_of_leaves<is_input, leaves_of<E>>;
   using cache = row_cache<loaded, real, vector, is_copied>;
@@ -223,7 +267,7 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   }
   WARPWRIGHT_HOST_DEVICE partial partial_center(row_registers const& kept, part const& p) const {
     typename K::combine_centers const combine{};
-    partial all = K::template none<real>();
+    partial all = K::none();
     p.template for_each_vector<vectors>(
         p.t, [&](unsigned u, unsigned) { all = combine(all, K::partial_of(kept.x[u].of)); });
     return p.has_edge() ? combine(all, K::partial_of(kept.edge.of)) : all;
@@ -315,10 +359,10 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   template <int N>
   WARPWRIGHT_HOST_DEVICE void load_input(c_array<loaded, N>& r, part const& p,
                                          unsigned first) const {
-    p.template load_vectors<matrix_index>(r, first,
-                                          [&](loaded& to, auto const& i, std::uint64_t wide) {
-                                            expression.template load<vector, First>(to, i, wide);
-                                          });
+    auto const load = [&](loaded& to, auto const& i, std::uint64_t wide) {
+      expression.template load<vector, First>(to, i, wide);
+    };
+    p.template load_vectors<matrix_index>(r, first, load);
   }
   // The other arrays of the outputs.
   template <int V, class Element>
@@ -352,11 +396,12 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
                                                 cache const& c) const {
     unsigned const cached = p.partition.cached;
     for (unsigned k = 0, v = p.t; k < cached; ++k, v += p.partition.threads) {
-      if (v < p.row.vectors) {
-        input_address at{p.index(v), nullptr};
-        traversal<E>::visit(expression, at);
-        c.copy(k, at.found);
-      }
+      auto const copy = [&](auto const& leaf) {
+        if constexpr (is_input<std::decay_t<decltype(leaf)>>::value) {
+          c.copy(k, leaf.data + p.index(v));
+        }
+      };
+      if (v < p.row.vectors) traversal<E>::visit(expression, copy);
       c.commit();
     }
     unsigned v = p.t;
@@ -395,15 +440,11 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   }
   template <int V>
   WARPWRIGHT_HOST_DEVICE real weight(row_values<real, V>& x, real center) const {
-    transform(x, center);
-    if constexpr (!KeepsInput) {
-      return kind.weight(x.of);
-    } else {
-      c_array<real, V> y;
-      WARPWRIGHT_UNROLL
-      for (int j = 0; j < V; ++j) y[j] = kind.transform(x.of[j], center);
-      return kind.weight(y);
-    }
+    row_values<real, V> y;
+    WARPWRIGHT_UNROLL
+    for (int j = 0; j < V; ++j) y.of[j] = kind.transform(x.of[j], center);
+    if constexpr (!KeepsInput) x = y;
+    return kind.weight(y.of);
   }
 
   // Computes and stores the outputs of the vectors v, v + threads, ….
@@ -415,10 +456,10 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
     for (unsigned k = 0; k < N; k += Batch) {
       unsigned const first = v + k * p.partition.threads;
       c_array<registers<vector>, Batch> r WARPWRIGHT_ZERO_ON_HOST;
-      p.template load_vectors<matrix_index>(
-          r, first, [&](registers<vector>& to, auto const& i, std::uint64_t wide) {
-            load_others<vector>(to, i, wide);
-          });
+      auto const load = [&](auto& to, auto const& i, std::uint64_t wide) {
+        load_others<vector>(to, i, wide);
+      };
+      p.template load_vectors<matrix_index>(r, first, load);
       p.template for_each_vector<Batch>(first, [&](unsigned u, unsigned at_u) {
         store<vector>(r[u], x[k + u], s, p.index(at_u), p.partition.wide);
       });
@@ -449,8 +490,7 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
                                     std::uint64_t wide) const {
     row_function_fill<K, real, V, !KeepsInput> const fill{kind, s, x.of};
     results<V> result = {};  // all of it is set, which g++ cannot prove
-    (at<Index>(outputs).set_row_function(at<Index>(r), fill), ...);
-    (at<Index>(outputs).template compute<V>(at<Index>(result), at<Index>(r), i), ...);
+    (at<Index>(outputs).template compute<V>(at<Index>(result), at<Index>(r), fill, i), ...);
     (at<Index>(outputs).template store<V, offsets::of(Index)>(at<Index>(result), i, wide), ...);
   }
 };

@@ -186,8 +186,7 @@ struct top_k_kernel : warpwright::detail::kernel_base<max_top_k> {
   }
 };
 
-// Finds the k largest of each row, on a stream or on the calling thread. Where blocks share a row,
-// what they find is in a block of memory(bytes).
+// Finds the k largest of each row; memory(bytes) has what blocks that share a row have found.
 template <class Where, class Memory, class X, class T, class Index>
 void find_top_k(Where const& execute, Memory const& memory, matrix_shape const& shape,
                 std::uint64_t k, X const& x, T* values, Index* indices) {
