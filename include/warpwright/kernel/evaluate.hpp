@@ -56,34 +56,24 @@ void run(stream_ref stream, A const& a, source_location where = source_location:
   });
 }
 
-/// Several outputs are one tie(); refused at compile time.
-template <class A, class B, class... C, class = detail::if_assignments<A, B, C...>>
-void run(stream_ref, A const&, B const&, C const&...) {
-  static_assert(warpwright::detail::always_false<A>,
+/// Several outputs are one tie(), and an expression goes to an out(); refused at compile time.
+template <class... X, class = detail::if_refused<X...>>
+void run(stream_ref, X const&...) {
+  static_assert(sizeof...(X) == 1,
                 "warpwright::ew::run: several outputs of one kernel are one argument: run(stream, "
                 "tie(out(p, n) = ..., out(q, n) = ...))");
-}
-/// As above.
-template <class A, class B, class... C, class = detail::if_assignments<A, B, C...>>
-void evaluate_host(A const&, B const&, C const&...) {
-  static_assert(warpwright::detail::always_false<A>,
-                "warpwright::ew::evaluate_host: several outputs are one argument: "
-                "evaluate_host(tie(out(p, n) = ..., out(q, n) = ...))");
-}
-/// An expression without an output; refused at compile time.
-template <class X,
-          class = std::enable_if_t<detail::is_expression<X> || detail::is_reduction_assignment<X>>>
-void run(stream_ref, X const&) {
-  static_assert(warpwright::detail::always_false<X>,
+  static_assert(sizeof...(X) != 1,
                 "warpwright::ew::run: say where the values go: run(stream, out(pointer, n) = "
                 "expression); a reduction goes to reduce()");
 }
 /// As above.
-template <class X,
-          class = std::enable_if_t<detail::is_expression<X> || detail::is_reduction_assignment<X>>>
-void evaluate_host(X const&) {
+template <class... X, class = detail::if_refused<X...>>
+void evaluate_host(X const&...) {
+  static_assert(sizeof...(X) == 1,
+                "warpwright::ew::evaluate_host: several outputs are one argument: "
+                "evaluate_host(tie(out(p, n) = ..., out(q, n) = ...))");
   static_assert(
-      warpwright::detail::always_false<X>,
+      sizeof...(X) != 1,
       "warpwright::ew::evaluate_host: say where the values go: evaluate_host(out(pointer, "
       "n) = expression); a reduction goes to reduce_host()");
 }

@@ -90,20 +90,14 @@ constexpr bool is_element() {
 // The type in which operands are combined: C++'s common type, without weak numbers where there is a
 // strong floating-point operand.
 template <class, class... T>
-struct common_operand_type_if {
+struct common_operand_type {
   static_assert(sizeof...(T) == 0,
                 "warpwright::ew: these operands have no common type; give structs to map()");
   using type = float;
 };
 template <class... T>
-struct common_operand_type_if<std::void_t<std::common_type_t<T...>>, T...> {
+struct common_operand_type<std::void_t<std::common_type_t<T...>>, T...> {
   using type = std::common_type_t<T...>;
-};
-template <class... T>
-struct common_operand_type : common_operand_type_if<void, T...> {};
-template <class T>
-struct common_operand_type<T> {
-  using type = T;
 };
 template <class C, class... A>
 struct operand_types {
@@ -119,7 +113,7 @@ struct operand_types {
   template <class E>
   using vote =
       std::conditional_t<strong_float && E::weak, bool, typename E::template value_type<C>>;
-  using type = typename common_operand_type<vote<A>...>::type;
+  using type = typename common_operand_type<void, vote<A>...>::type;
 };
 
 template <std::size_t Index, class... A>

@@ -78,7 +78,9 @@ struct traversal<call<Types, Function, A...>> {
   }
   template <class F>
   static replaced<F> replace(node_type const& node, F const& f) {
-    return replace_each(node, f, indices{});
+    return detail::apply(node.arguments, [&](A const&... a) {
+      return replaced<F>{{node.function, {{traversal<A>::replace(a, f)}...}}};
+    });
   }
 
  private:
@@ -90,11 +92,6 @@ struct traversal<call<Types, Function, A...>> {
   template <std::size_t Index, class Argument, class Node, class F, class... Registers>
   WARPWRIGHT_HOST_DEVICE static void visit_argument(Node& node, F& f, Registers&... r) {
     traversal<Argument>::visit(at<Index>(node.arguments), f, at<Index>(r)...);
-  }
-  template <class F, std::size_t... Index>
-  static replaced<F> replace_each(node_type const& node, F const& f,
-                                  std::index_sequence<Index...>) {
-    return {node.function, {{traversal<A>::replace(at<Index>(node.arguments), f)}...}};
   }
 };
 
@@ -141,11 +138,10 @@ struct input_summary<leaf_list<Leaf...>> {
   static constexpr int count = (0 + ... + (is_input<Leaf>::value ? 1 : 0));
   static constexpr bool of_one_type() { return (is_like_all<Leaf> && ...); }
   static constexpr std::uint64_t find_bits() {
-    bool const inputs[] = {is_input<Leaf>::value..., false};
     std::uint64_t found = 0;
-    for (std::size_t k = 0; k < sizeof...(Leaf); ++k) {
-      if (inputs[k]) found |= std::uint64_t{1} << operand_offsets<Leaf::operands...>::of(k);
-    }
+    int operand = 0;
+    ((found |= is_input<Leaf>::value ? std::uint64_t{1} << operand : 0, operand += Leaf::operands),
+     ...);
     return found;
   }
   static constexpr std::uint64_t bits = find_bits();

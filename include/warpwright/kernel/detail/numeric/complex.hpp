@@ -163,13 +163,10 @@ WARPWRIGHT_HOST_DEVICE bool compare_complex(complex<Real> const&) {
   WARPWRIGHT_HOST_DEVICE auto operator symbol(complex<Real> const& a, complex<Real> const&) { \
     return detail::compare_complex(a);                                                        \
   }
-/// Does not compile: complex numbers have no order.
+/// These do not compile: complex numbers have no order.
 WARPWRIGHT_ORDER(<)
-/// As operator<.
 WARPWRIGHT_ORDER(<=)
-/// As operator<.
 WARPWRIGHT_ORDER(>)
-/// As operator<.
 WARPWRIGHT_ORDER(>=)
 #undef WARPWRIGHT_ORDER
 

@@ -120,7 +120,7 @@ auto make_epilogue(X const& x, std::index_sequence<Index...>, leaf_list<reductio
   using kind = epilogue<X, std::index_sequence<Index...>, reduction<K, E>...>;
   return reduction<kind, call<unconverted, gather_values, E...>>{
       kind{{}, x, {{static_cast<reduction<K, E> const*>(found[Index])->kind}...}},
-      {{}, {{static_cast<reduction<K, E> const*>(found[Index])->expression}...}}};
+      {{{}, {{static_cast<reduction<K, E> const*>(found[Index])->expression}...}}}};
 }
 
 // A reduction, or an expression of reductions as one reduction.
