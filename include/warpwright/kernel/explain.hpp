@@ -184,25 +184,22 @@ kernel_plan on_gpu(kernel_plan plan, gpu_model const& gpu, source_location where
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-template <class... A>
-kernel_plan plan_assignments(source_location where, A const&... a) {
-  using parts = fused<A...>;
-  operand all[parts::operands];
-  parts::describe(all, where, a...);
-  launch_plan launch;
-  tile_summary tiles;
-  if (all[0].count != 0) {
-    launch = plan_operands(parts::types, all);
-    if constexpr (parts::views) {
-      tiles = tile_evaluation<parts>::summarize(parts{a...}, all);
-    }
-  }
-  return make_kernel_plan(parts::types, all, launch, tiles);
-}
-
 template <class A>
-kernel_plan plan_any(source_location where, A const& all) {
-  return with_assignments(all, [&](auto const&... a) { return plan_assignments(where, a...); });
+kernel_plan plan_any(source_location where, A const& assignments) {
+  return with_assignments(assignments, [&](auto const&... a) {
+    using parts = fused<std::decay_t<decltype(a)>...>;
+    operand all[parts::operands];
+    parts::describe(all, where, a...);
+    launch_plan launch;
+    tile_summary tiles;
+    if (all[0].count != 0) {
+      launch = plan_operands(parts::types, all);
+      if constexpr (parts::views) {
+        tiles = tile_evaluation<parts>::summarize(parts{a...}, all);
+      }
+    }
+    return make_kernel_plan(parts::types, all, launch, tiles);
+  });
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

@@ -152,7 +152,9 @@ struct fused {
 
   template <class Operand>
   static void list(Operand* next, A const&... a) {
-    (list_one(next, a), ...);
+    ((*next++ = part_t<A>::template describe_output<vector>(a.data, a.size),
+      a.expression.template describe<vector>(next)),
+     ...);
   }
 
   // Lists the operands, and refuses what does not fit together.
@@ -172,9 +174,7 @@ struct fused {
   }
 
   WARPWRIGHT_HOST_DEVICE void one(std::uint64_t i) const {
-    registers<1> r;
-    load<1>(r, i, all_wide_bits, indices{});
-    store<1>(r, i, all_wide_bits, indices{});
+    vector_with<1>(i, all_wide_bits, [](auto&&...) {});
   }
 
   // The work of thread `t`. Every block takes `threads` * vectors full vectors; elements in no
@@ -234,12 +234,6 @@ struct fused {
       if (v >= partition.vectors) continue;
       store<V>(r[u], index{partition.head + std::uint64_t{v} * V}, partition.wide, indices{});
     }
-  }
-
-  template <class Operand, class Assignment>
-  static void list_one(Operand*& next, Assignment const& a) {
-    *next++ = part_t<Assignment>::template describe_output<vector>(a.data, a.size);
-    a.expression.template describe<vector>(next);
   }
 
   template <int V, class Index, std::size_t... Part>

@@ -118,8 +118,8 @@ void reduce_each_row(Where const& execute, ragged_shape const& ragged, R const&.
 inline constexpr unsigned max_columns_per_tile = 16;
 // Rows that a thread loads before it adds, where its vector is one element.
 inline constexpr int scalar_rows_per_iteration = 8;
-inline constexpr std::size_t max_column_state_bytes =
-    128;  // two for each column and warp are shared
+// Two for each column and warp are shared.
+inline constexpr std::size_t max_column_state_bytes = 128;
 // The states of a thread's columns stay in registers.
 inline constexpr std::size_t max_vector_state_bytes = 128;
 
@@ -252,19 +252,7 @@ struct reduce_cols_kernel
   std::uint64_t rows;
   std::uint64_t cols;
   unsigned* tickets;
-  states* of_splits;
-
-  reduce_cols_kernel(Pass const& pass, cols_plan const& p, matrix_shape const& shape,
-                     void* workspace)
-      : parameters{pass},
-        plan{p},
-        rows{shape.rows},
-        cols{shape.cols},
-        tickets{static_cast<unsigned*>(workspace)},
-        of_splits{workspace == nullptr
-                      ? nullptr  // where no tile is split
-                      : reinterpret_cast<states*>(static_cast<unsigned char*>(workspace) +
-                                                  workspace_head_bytes)} {}
+  states* of_splits;  // null where no tile is split
 
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
@@ -364,7 +352,13 @@ void reduce_each_column(Where const& execute, void* workspace, std::size_t works
         columns::plan(shape.rows, shape.cols, columns::is_wide(operands, shape.cols));
     std::uint64_t const blocks = plan.tiles * plan.splits;
     execute(blocks < max_matrix_blocks ? blocks : max_matrix_blocks, reduce_threads,
-            reduce_cols_kernel<pass_type>{pass, plan, shape, workspace},
+            reduce_cols_kernel<pass_type>{{},
+                                          pass,
+                                          plan,
+                                          shape.rows,
+                                          shape.cols,
+                                          static_cast<unsigned*>(workspace),
+                                          states_in<typename pass_type::states>(workspace)},
             "warpwright::ew::reduce_cols");
   };
   with_matrix_pass(elements_of(shape), shape.cols, workspace, workspace_bytes, reduce, r...);

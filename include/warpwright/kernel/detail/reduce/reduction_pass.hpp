@@ -392,13 +392,6 @@ struct reduce_kernel : warpwright::detail::kernel_base<reduce_threads, min_reduc
   unsigned* ticket;
   states* of_blocks;
 
-  reduce_kernel(Pass const& pass, vector_partition const& p, void* workspace)
-      : parameters{pass},
-        partition{p},
-        ticket{static_cast<unsigned*>(workspace)},
-        of_blocks{reinterpret_cast<states*>(static_cast<unsigned char*>(workspace) +
-                                            workspace_head_bytes)} {}
-
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
     Pass const pass = parameters.with_shared_input();
@@ -446,7 +439,12 @@ void reduce_all(Where const& execute, void* workspace, elements const& n, R cons
                           .partition;
         }
         execute(reduction_blocks(partition.vectors), reduce_threads,
-                reduce_kernel<pass_type>{pass, partition, workspace}, "warpwright::ew::reduce");
+                reduce_kernel<pass_type>{{},
+                                         pass,
+                                         partition,
+                                         static_cast<unsigned*>(workspace),
+                                         states_in<typename pass_type::states>(workspace)},
+                "warpwright::ew::reduce");
       },
       r...);
 }
