@@ -22,9 +22,8 @@ template <class... T, class... K, class... E>
                                                       reduction_assignment<T, K, E> const&...) {
   using pass = detail::reduction_pass<false, reduction_assignment<T, K, E>...>;
   static_cast<void>(detail::elements_of(shape));
-  auto const bytes = static_cast<std::size_t>(
+  return static_cast<std::size_t>(
       detail::column_reduction<pass>::workspace_bytes(shape.rows, shape.cols));
-  return bytes == 0 ? detail::workspace_head_bytes : bytes;
 }
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {

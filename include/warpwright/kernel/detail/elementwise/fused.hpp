@@ -256,9 +256,6 @@ struct fused_kernel : warpwright::detail::kernel_base<max_block_threads> {
   fused<A...> f;
   vector_partition partition;
 
-  fused_kernel(fused<A...> const& all, vector_partition const& p)
-      : fast_path_vectors{p.fast_path_vectors()}, f{all}, partition{p} {}
-
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
     block.for_each_thread([&](unsigned t) { f.work(block, fast_path_vectors, partition, t); });
@@ -307,7 +304,8 @@ void run_on_stream(warpwright::detail::on_stream const& execute, A const&... a) 
     plan = plan_arrays(all::types, operands, execute.where);
     if (plan.blocks == 0) return;
   }
-  execute(plan.blocks, plan.threads, fused_kernel<A...>{all{a...}, plan.partition},
+  execute(plan.blocks, plan.threads,
+          fused_kernel<A...>{{}, plan.partition.fast_path_vectors(), all{a...}, plan.partition},
           "warpwright::ew::run");
 }
 

@@ -166,15 +166,7 @@ struct after_condition {
   template <class Condition, class... A>
   static constexpr bool weak = (A::weak && ...);
   template <std::size_t Index, class C, class Condition, class... A>
-  struct chosen {
-    using type = typename operand_types<C, A...>::type;
-  };
-  template <class C, class Condition, class... A>
-  struct chosen<0, C, Condition, A...> {
-    using type = bool;
-  };
-  template <std::size_t Index, class C, class... A>
-  using argument = typename chosen<Index, C, A...>::type;
+  using argument = std::conditional_t<Index == 0, bool, typename operand_types<C, A...>::type>;
 };
 
 // Signed integers wrap as unsigned ones do, where C++ leaves overflow undefined; so do the products

@@ -13,19 +13,12 @@ namespace ew::detail {
 template <class... Leaf>
 struct leaf_list {};
 
+template <class... A, class... B>
+leaf_list<A..., B...> operator|(leaf_list<A...>, leaf_list<B...>);  // of types alone
 template <class... List>
-struct joined_leaves;
-template <>
-struct joined_leaves<> {
-  using type = leaf_list<>;
+struct joined_leaves {
+  using type = decltype((leaf_list<>{} | ... | List{}));
 };
-template <class... A>
-struct joined_leaves<leaf_list<A...>> {
-  using type = leaf_list<A...>;
-};
-template <class... A, class... B, class... Rest>
-struct joined_leaves<leaf_list<A...>, leaf_list<B...>, Rest...>
-    : joined_leaves<leaf_list<A..., B...>, Rest...> {};
 
 /// How a node is walked. Of every node:
 ///   leaves              its leaves from left to right, as a leaf_list

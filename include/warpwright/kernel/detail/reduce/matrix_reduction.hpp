@@ -185,13 +185,12 @@ struct column_reduction {
     return vector > 1 && cols % vector == 0 &&
            wide_operands(operands, Pass::operands, 0, vector) == bits_of_operands(Pass::operands);
   }
-  // The workspace that suffices for any alignment of the operands; 0: none.
+  // The workspace that suffices for any alignment of the operands; of none, the head alone.
   static constexpr std::uint64_t workspace_bytes(std::uint64_t rows, std::uint64_t cols) {
-    unsigned most = plan(rows, cols, false).splits;
-    if (vector > 1 && cols % vector == 0 && plan(rows, cols, true).splits > most) {
-      most = plan(rows, cols, true).splits;
-    }
-    return most == 1 ? 0 : workspace_head_bytes + most * cols * sizeof(states);
+    unsigned const narrow = plan(rows, cols, false).splits;
+    unsigned const wide = plan(rows, cols, vector > 1 && cols % vector == 0).splits;
+    unsigned const most = narrow > wide ? narrow : wide;
+    return workspace_head_bytes + (most == 1 ? 0 : most * cols * sizeof(states));
   }
 
   // The states of V columns from `column` on, of rows begin, begin + step, ... below end.
@@ -392,12 +391,12 @@ auto fetch_results(stream_ref stream, Pool& pool, elements const& n, std::uint64
   reduce(result_assignment<R>{reinterpret_cast<bits_of<result_value<R>>*>(there + begin[Index]),
                               reductions.kind, reductions.expression}...);
   if (count != 0) {
+    void* const to[] = {std::get<Index>(here).data()...};
     cudaError_t status = cudaSuccess;
-    ((status = status != cudaSuccess ? status
-                                     : warpwright::detail::copy_async(
-                                           std::get<Index>(here).data(), there + begin[Index],
-                                           bytes[Index], cudaMemcpyDeviceToHost, stream.get())),
-     ...);
+    for (std::size_t k = 0; k < sizeof...(R) && status == cudaSuccess; ++k) {
+      status = warpwright::detail::copy_async(to[k], there + begin[k], bytes[k],
+                                              cudaMemcpyDeviceToHost, stream.get());
+    }
     // Also after a copy that failed: those before it may still be writing.
     cudaError_t const end = cudaStreamSynchronize(stream.get());
     check(status, "cudaMemcpyAsync", n.where);

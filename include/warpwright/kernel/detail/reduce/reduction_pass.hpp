@@ -308,18 +308,10 @@ using reduction_pass = reduction_pass_of<SameInput, std::index_sequence_for<Goal
 
 // The result of a reduction in the reduction's own type.
 template <class R>
-struct default_result;
-template <class K, class E>
-struct default_result<reduction<K, E>> {
-  using type = typename K::template result<value_t<E>>;
-  using assignment = reduction_assignment<type, K, E>;
-};
-template <class T, class K, class E>
-struct default_result<reduction_assignment<T, K, E>> : default_result<reduction<K, E>> {};
+using result_value = typename decltype(R::kind)::template result<value_t<decltype(R::expression)>>;
 template <class R>
-using result_value = typename default_result<R>::type;
-template <class R>
-using result_assignment = typename default_result<R>::assignment;
+using result_assignment =
+    reduction_assignment<result_value<R>, decltype(R::kind), decltype(R::expression)>;
 
 // The workspace: tickets, the states of blocks, and results that are copied to the host.
 template <class... R>
