@@ -175,17 +175,24 @@ class kernel_plan {
 
 namespace detail {
 
-/// @param operands  of the assignments, as elementwise_types counts them
-kernel_plan make_kernel_plan(elementwise_types const& types, operand const* operands,
-                             launch_plan const& launch, tile_summary const& tiles);
+struct plan_builder {
+  kernel_plan plan;
 
-/// @throws std::invalid_argument  for a GPU that cannot be
-kernel_plan on_gpu(kernel_plan plan, gpu_model const& gpu, source_location where);
+  /// @param operands  of the assignments, as elementwise_types counts them
+  plan_builder(elementwise_types const& types, operand const* operands, launch_plan const& launch,
+               tile_summary const& tiles);
+  /// @throws std::invalid_argument  for a GPU that cannot be
+  void place_on(gpu_model const& gpu, source_location where);
+
+ private:
+  [[nodiscard]] array_plan array(operand const& o, int k, bool is_output) const;
+  void add_loads(operand const& o);
+};
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
 template <class A>
-kernel_plan plan_any(source_location where, A const& assignments) {
+plan_builder plan_any(source_location where, A const& assignments) {
   return with_assignments(assignments, [&](auto const&... a) {
     using parts = fused<std::decay_t<decltype(a)>...>;
     operand all[parts::operands];
@@ -198,7 +205,7 @@ kernel_plan plan_any(source_location where, A const& assignments) {
         tiles = tile_evaluation<parts>::summarize(parts{a...}, all);
       }
     }
-    return make_kernel_plan(parts::types, all, launch, tiles);
+    return plan_builder{parts::types, all, launch, tiles};
   });
 }
 
@@ -214,7 +221,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// **Threads:** any. **Capture:** legal; no CUDA call.
 template <class A, class = std::enable_if_t<detail::is_run<A>>>
 [[nodiscard]] kernel_plan plan(A const& a, source_location where = source_location::current()) {
-  return detail::plan_any(where, a);
+  return detail::plan_any(where, a).plan;
 }
 
 /// As above, and how the kernel fills one GPU and how long it takes there.
@@ -225,7 +232,9 @@ template <class A, class = std::enable_if_t<detail::is_run<A>>>
 template <class A, class = std::enable_if_t<detail::is_run<A>>>
 [[nodiscard]] kernel_plan plan(A const& a, gpu_model const& gpu,
                                source_location where = source_location::current()) {
-  return detail::on_gpu(detail::plan_any(where, a), gpu, where);
+  detail::plan_builder result = detail::plan_any(where, a);
+  result.place_on(gpu, where);
+  return result.plan;
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

@@ -54,33 +54,26 @@ struct saturate_cast_function {
   static constexpr char const* type_name = element_name<T>();
   template <class From>
   WARPWRIGHT_HOST_DEVICE typename element_traits<T>::value operator()(From from) const {
-    using value = typename element_traits<T>::value;
     if constexpr (std::is_integral<T>::value && std::is_integral<From>::value) {
       return saturated_integer<T>(from);
     } else if constexpr (std::is_integral<T>::value || is_8_bit_float<T>) {
-      return element_traits<T>::decode(element_traits<T>::encode(prepare_encode<T>(from)));
+      return stored_value<T>(prepare_encode<T>(from));
     } else if constexpr (std::is_same<From, double>::value) {
-      constexpr auto most = static_cast<double>(most_finite<T>);
-      return element_traits<T>::decode(
-          element_traits<T>::encode(prepare_encode<T>(limited(from, most))));
+      return stored_value<T>(prepare_encode<T>(limited<double>(from, most_finite<T>)));
     } else {
-      constexpr value most = most_finite<T>;
-      return element_traits<T>::decode(
-          element_traits<T>::encode(limited(prepare_encode<T>(from), most)));
+      return stored_value<T>(limited(prepare_encode<T>(from), most_finite<T>));
     }
   }
 };
 
+// The bits of infinity; 0 for types that ulp_distance() does not take.
 template <class T>
-inline constexpr std::uint64_t infinite_magnitude = 0;
-template <>
-inline constexpr std::uint64_t infinite_magnitude<float> = 0x7f800000U;
-template <>
-inline constexpr std::uint64_t infinite_magnitude<double> = 0x7ff0000000000000U;
-template <>
-inline constexpr std::uint64_t infinite_magnitude<__half> = 0x7c00U;
-template <>
-inline constexpr std::uint64_t infinite_magnitude<__nv_bfloat16> = 0x7f80U;
+inline constexpr std::uint64_t infinite_magnitude =
+    std::is_same<T, float>::value           ? 0x7f800000U
+    : std::is_same<T, double>::value        ? 0x7ff0000000000000U
+    : std::is_same<T, __half>::value        ? 0x7c00U
+    : std::is_same<T, __nv_bfloat16>::value ? 0x7f80U
+                                            : 0;
 
 }  // namespace detail
 

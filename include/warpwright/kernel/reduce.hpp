@@ -111,15 +111,15 @@ WARPWRIGHT_REDUCTION(mean, summing<detail::total::mean, void, false>)
 WARPWRIGHT_REDUCTION(norm, summing<detail::total::norm, void, false>)
 /// The smallest value; NaN if any is; infinity, or the type's largest, of no elements.
 /// Of -0 and +0 it is either.
-WARPWRIGHT_REDUCTION(min, extreme<detail::lower_first>)
+WARPWRIGHT_REDUCTION(min, extreme<true>)
 /// The largest value; NaN if any is; -infinity, or the type's smallest, of no elements.
 /// Of -0 and +0 it is either.
-WARPWRIGHT_REDUCTION(max, extreme<detail::higher_first>)
+WARPWRIGHT_REDUCTION(max, extreme<false>)
 /// The smallest value and the lowest index that has it, as a located; into an integer, the index
 /// alone. NaN is ordered before all numbers. Of no elements the index is no_index.
-WARPWRIGHT_REDUCTION(argmin, arg_extreme<detail::lower_first>)
+WARPWRIGHT_REDUCTION(argmin, arg_extreme<true>)
 /// As argmin(), of the largest value.
-WARPWRIGHT_REDUCTION(argmax, arg_extreme<detail::higher_first>)
+WARPWRIGHT_REDUCTION(argmax, arg_extreme<false>)
 /// The logarithm of the sum of exp(x), without overflow: in double for double, else in float.
 /// -infinity of no elements and of -infinity alone, which adds nothing to others; NaN if any
 /// element is NaN or +infinity, as softmax()'s log_sum_exp(). With c the number in sum()'s bound

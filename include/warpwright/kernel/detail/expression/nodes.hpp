@@ -434,8 +434,7 @@ constexpr bool has_value() {
   if constexpr (is_extended_lambda<F> || (is_of_unknown<X> || ...) || !is_map_of<F, X...>()) {
     return true;
   } else {
-    using result = decltype(std::declval<F const&>()(std::declval<value_t<X>>()...));
-    return !std::is_void<result>::value;
+    return !std::is_void<decltype(std::declval<F const&>()(std::declval<value_t<X>>()...))>::value;
   }
 }
 

@@ -243,14 +243,9 @@ struct result_of_call<Types, F, C, std::index_sequence<Index...>, A...> {
       std::declval<typename Types::template argument<Index, C, A...>>()...))>;
 };
 
-template <class, class F, class... Argument>
-inline constexpr bool callable_with = false;
 template <class F, class... Argument>
-inline constexpr bool callable_with<
-    std::void_t<decltype(std::declval<F const&>()(std::declval<Argument>()...))>, F, Argument...> =
-    true;
-template <class F, class... Argument>
-inline constexpr bool is_callable = callable_with<void, F, Argument...>;
+inline constexpr bool is_callable =
+    std::is_invocable<F const&, Argument...>::value && !std::is_member_pointer<F>::value;
 
 }  // namespace detail
 }  // namespace ew

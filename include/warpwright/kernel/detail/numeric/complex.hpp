@@ -145,25 +145,15 @@ struct complex {
   Real im;
 };
 
-namespace detail {
-
-// The body of the ordering operators, which exist for the text of this error.
-template <class Real>
-WARPWRIGHT_HOST_DEVICE bool compare_complex(complex<Real> const&) {
-  static_assert(sizeof(Real) == 0,
-                "warpwright::ew: complex numbers have no order: compare real(), imag(), abs() or "
-                "abs_squared()");
-  return false;
-}
-
-}  // namespace detail
-
-#define WARPWRIGHT_ORDER(symbol)                                                              \
-  template <class Real>                                                                       \
-  WARPWRIGHT_HOST_DEVICE auto operator symbol(complex<Real> const& a, complex<Real> const&) { \
-    return detail::compare_complex(a);                                                        \
+#define WARPWRIGHT_ORDER(symbol)                                                            \
+  template <class Real>                                                                     \
+  WARPWRIGHT_HOST_DEVICE auto operator symbol(complex<Real> const&, complex<Real> const&) { \
+    static_assert(sizeof(Real) == 0,                                                        \
+                  "warpwright::ew: complex numbers have no order: compare real(), imag(), " \
+                  "abs() or abs_squared()");                                                \
+    return false;                                                                           \
   }
-/// These do not compile: complex numbers have no order.
+/// These exist for the text of their error.
 WARPWRIGHT_ORDER(<)
 WARPWRIGHT_ORDER(<=)
 WARPWRIGHT_ORDER(>)

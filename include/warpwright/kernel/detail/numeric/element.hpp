@@ -235,6 +235,13 @@ WARPWRIGHT_HOST_DEVICE inline typename element_traits<T>::value prepare_encode(F
   }
 }
 
+// The value of an element that holds `from`, which is of the type that prepare_encode() returns.
+template <class T>
+WARPWRIGHT_HOST_DEVICE inline typename element_traits<T>::value stored_value(
+    typename element_traits<T>::value from) {
+  return element_traits<T>::decode(element_traits<T>::encode(from));
+}
+
 }  // namespace ew::detail
 
 WARPWRIGHT_END

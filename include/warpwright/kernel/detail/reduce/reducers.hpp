@@ -128,7 +128,21 @@ struct summing : reducer<summing<What, Requested, Compensated>> {
         return combine<V>(re, im);
       }
     } else {
-      return initial_states<V>(value);
+      accumulator<V> a = convert<accumulator<V>>(value);
+      if constexpr (What == total::norm) a = multiplies{}(a, a);
+      if constexpr (Compensated) {
+        static_assert(
+            std::is_floating_point<accumulator<V>>::value,
+            "warpwright::ew: compensated() requires a floating-point accumulator; sums of "
+            "integers are exact without it, or add .in<double>()");
+#if defined(__CUDA_ARCH__)
+        return {a, 0};
+#else
+        return {no_contract::rounded_product(a), 0};
+#endif
+      } else {
+        return a;
+      }
     }
   }
   template <class V>
@@ -158,23 +172,6 @@ struct summing : reducer<summing<What, Requested, Compensated>> {
   }
 
  private:
-  template <class V>
-  WARPWRIGHT_HOST_DEVICE static state<V> initial_states(V value) {
-    accumulator<V> a = convert<accumulator<V>>(value);
-    if constexpr (What == total::norm) a = multiplies{}(a, a);
-    if constexpr (Compensated) {
-      static_assert(std::is_floating_point<accumulator<V>>::value,
-                    "warpwright::ew: compensated() requires a floating-point accumulator; sums of "
-                    "integers are exact without it, or add .in<double>()");
-#if defined(__CUDA_ARCH__)
-      return {a, 0};
-#else
-      return {no_contract::rounded_product(a), 0};
-#endif
-    } else {
-      return a;
-    }
-  }
   template <class R, class State>
   WARPWRIGHT_HOST_DEVICE static R whole(State const& s) {
     if constexpr (Compensated) {
@@ -190,7 +187,6 @@ struct summing : reducer<summing<What, Requested, Compensated>> {
 
 template <bool Lowest>
 struct order {
-  static constexpr bool is_lowest = Lowest;
   template <class V>
   WARPWRIGHT_HOST_DEVICE static bool before(V a, V b) {
     return Lowest ? a < b : a > b;
@@ -204,32 +200,30 @@ struct order {
     }
   }
 };
-using lower_first = order<true>;
-using higher_first = order<false>;
 
-template <class Order>
-struct extreme : reducer<extreme<Order>> {
-  static constexpr char const* name = Order::is_lowest ? "min" : "max";
+template <bool Lowest>
+struct extreme : reducer<extreme<Lowest>> {
+  static constexpr char const* name = Lowest ? "min" : "max";
   template <class V>
   using state = V;
   template <class V>
   WARPWRIGHT_HOST_DEVICE V identity() const {
-    return Order::template last<V>();
+    return order<Lowest>::template last<V>();
   }
   template <class V>
   WARPWRIGHT_HOST_DEVICE V combine(V a, V b) const {
-    return Order::before(a, b) || a != a ? a : b;  // NaN stays
+    return order<Lowest>::before(a, b) || a != a ? a : b;  // NaN stays
   }
 };
 
-template <class Order>
-struct arg_extreme : reducer<arg_extreme<Order>> {
-  static constexpr char const* name = Order::is_lowest ? "argmin" : "argmax";
+template <bool Lowest>
+struct arg_extreme : reducer<arg_extreme<Lowest>> {
+  static constexpr char const* name = Lowest ? "argmin" : "argmax";
   template <class V>
   using state = located<V>;
   template <class V>
   WARPWRIGHT_HOST_DEVICE located<V> identity() const {
-    return {Order::template last<V>(), no_index};
+    return {order<Lowest>::template last<V>(), no_index};
   }
   template <class V>
   WARPWRIGHT_HOST_DEVICE located<V> lift(V value, std::uint64_t i) const {
@@ -248,7 +242,7 @@ struct arg_extreme : reducer<arg_extreme<Order>> {
  private:
   template <class V>
   WARPWRIGHT_HOST_DEVICE static bool better(V a, V b) {
-    return Order::before(a, b) || (a != a && b == b);  // NaN comes before all numbers
+    return order<Lowest>::before(a, b) || (a != a && b == b);  // NaN comes before all numbers
   }
 };
 
