@@ -134,8 +134,8 @@ template <class Condition, class A, class B, class = detail::if_operands<Conditi
 ///
 /// Floating point to integer truncates and saturates, and NaN becomes 0; to __half, __nv_bfloat16
 /// and float it rounds to nearest even, and so it does to fp8, which saturates (see numeric.hpp).
-/// The value is rounded once, from its own type, which may be double or a 64-bit integer. The same
-/// on both runtimes.
+/// It is rounded once, from its own type, which may be double or a 64-bit integer. The same on both
+/// runtimes.
 template <class T, class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto cast(A const& a) {
   detail::check_no_long_double<T>();
@@ -145,8 +145,7 @@ template <class T, class A, class = detail::if_operands<A>>
 
 /// The expression with every array and number in it converted to `T` when it is read.
 ///
-/// `compute_as<double>(x * y)` multiplies float arrays in double; an inner compute_as takes
-/// precedence.
+/// `compute_as<double>(x * y)` multiplies float arrays in double; an inner one takes precedence.
 template <class T, class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr computed_as<T, A> compute_as(A const& a) {
   detail::check_no_long_double<T>();

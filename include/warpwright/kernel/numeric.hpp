@@ -6,8 +6,7 @@
 // __nv_fp8_e4m3 and __nv_fp8_e5m2 saturate: a value past the largest finite one (448 and 57,344),
 // infinity included, is stored as that one with its sign; NaN is stored as 0x7f. Apart from that
 // they are elements like __half: computed as float and rounded to nearest even when stored. Loads
-// are exact, e5m2's infinities included. No header here includes <cuda_fp8.h>: include it for the
-// types themselves.
+// are exact, e5m2's infinities included. Include <cuda_fp8.h> for the types themselves.
 //
 //   ew::run(s, ew::out(q, n) = ew::in(x, n) / ew::col(scale, cols));  // q: __nv_fp8_e4m3
 #pragma once
@@ -77,8 +76,7 @@ inline constexpr std::uint64_t infinite_magnitude =
 
 }  // namespace detail
 
-/// The value rounded to `T` as by cast(), but saturated to T's finite range: never wrapped, never
-/// infinite.
+/// The value rounded to `T` as by cast(), but saturated to T's finite range, never infinite.
 ///
 /// An integer outside T's range becomes T's nearest limit; cast() wraps it. Floating point to
 /// integer truncates, saturates and turns NaN into 0, as cast() does. To a floating-point type,

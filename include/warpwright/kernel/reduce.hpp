@@ -23,8 +23,7 @@
 // Results are the same bits in every run: nothing depends on timing, on the device's load or on its
 // number of SMs. The order of additions follows from n, from the types, from the other reductions
 // of the pass, from the arrays' addresses modulo 16, and from whether they are one array. The host
-// runtime combines in the same order; where an expression multiplies, a GPU may round less often
-// (fused multiply-add).
+// runtime combines in the same order; a GPU may round less often (fused multiply-add).
 #pragma once
 
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
@@ -100,8 +99,7 @@ constexpr reduction<K, X> make_reduction(X const& x) {
 /// The sum; 0 of no elements. Integers are added in 64 bits; of complex numbers the real and the
 /// imaginary parts are added separately, and the result is a complex number of float.
 WARPWRIGHT_REDUCTION(sum, summing<detail::total::sum, void, false>)
-/// The mean: sum / n, divided in double; NaN of no elements. Of integers it is a double, of complex
-/// numbers a complex number.
+/// The mean: sum / n, divided in double; NaN of no elements. Of integers a double, else as sum().
 WARPWRIGHT_REDUCTION(mean, summing<detail::total::mean, void, false>)
 /// The 2-norm, the root of the sum of squares; 0 of no elements.
 ///
@@ -112,8 +110,7 @@ WARPWRIGHT_REDUCTION(norm, summing<detail::total::norm, void, false>)
 /// The smallest value; NaN if any is; infinity, or the type's largest, of no elements.
 /// Of -0 and +0 it is either.
 WARPWRIGHT_REDUCTION(min, extreme<true>)
-/// The largest value; NaN if any is; -infinity, or the type's smallest, of no elements.
-/// Of -0 and +0 it is either.
+/// As min(), the largest value; -infinity, or the type's smallest, of no elements.
 WARPWRIGHT_REDUCTION(max, extreme<false>)
 /// The smallest value and the lowest index that has it, as a located; into an integer, the index
 /// alone. NaN is ordered before all numbers. Of no elements the index is no_index.

@@ -80,8 +80,7 @@ array_operand describe_array(access_pattern kind, bits_of<T> const* data, std::u
           count};
 }
 
-// Bytes of an element, used to choose the vector length; a vector is one of a size that does not
-// divide 16.
+// Bytes of an element, to choose the vector length; a size that does not divide 16 is one vector.
 template <class T>
 inline constexpr int vector_element_bytes = 16 % sizeof(bits_of<T>) == 0 ? sizeof(bits_of<T>) : 16;
 
