@@ -329,8 +329,7 @@ class description {
 
 }  // namespace detail
 
-/// Prints an expression, an assignment or several assignments in one line; the head of this file
-/// has the format.
+/// Prints an expression, an assignment or several in one line, in the format of this file's head.
 /// @param x  an expression, `out(…) = …`, or several of these in tie(); no array is accessed
 /// @return the line, without a newline: `in f32[8] * 2`, `out f32[8] = in f32[8] * 2`; a semicolon
 ///   and a space separate several assignments

@@ -45,7 +45,7 @@ void evaluate_host(A const& a, source_location where = source_location::current(
 ///   output other than exactly in place; the text names the operand, counted from 1 from left to
 ///   right. For outputs of different sizes, or that overlap
 /// @throws cuda_error  when the launch fails
-/// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any. **Capture:**
+/// **Stream:** one kernel in `stream`'s order; does not block. **Threads:** any. **Capture:**
 /// legal.
 /// **Cost:** one kernel launch, no allocation. Compiled for architectures both below and from 9.0,
 /// a launch also calls cudaGetDevice, and the first of a kernel on a device cudaFuncGetAttributes.

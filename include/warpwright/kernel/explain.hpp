@@ -18,8 +18,8 @@ WARPWRIGHT_BEGIN
 
 namespace ew {
 
-/// A plan gives times only where copy_bytes_per_second and launch_seconds are both set, as measured
-/// on that GPU.
+/// A plan gives times only where copy_bytes_per_second and launch_seconds are set, as measured
+/// there.
 using warpwright::gpu_model;
 namespace gpus = warpwright::gpus;
 
@@ -147,8 +147,7 @@ class kernel_plan {
   }
 
   /// Prints the plan: one line for the launch; one each for how it fills the GPU and, if that was
-  /// measured, for the expected time; one for each array that is not moved by vectors, with the
-  /// reason.
+  /// measured, for the expected time; one for each array not moved by vectors, and why.
   /// @param bytes_per_second  as for seconds(), instead of the GPU's; 0: the GPU's
   /// @return lines separated by newlines, none behind the last
   /// @throws std::bad_alloc  when host memory runs out

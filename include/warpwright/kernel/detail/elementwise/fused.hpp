@@ -215,8 +215,7 @@ struct fused {
       count_type const v = first + u * warp;
       if (v >= partition.vectors) continue;
       index const i{partition.head + std::uint64_t{v} * V};
-      // One branch, the same for the whole grid, so that the loads of the fast path follow each
-      // other.
+      // One branch, the same for the whole grid: the loads of the fast path follow each other.
       if constexpr (views && !std::is_same<Partition, fast_partition>::value) {
         // Locating a view's element is most of the code: compiled once for both.
         load<V>(r[u], i, V == 1 ? all_wide_bits : partition.wide, indices{});
@@ -262,8 +261,7 @@ struct fused_kernel : warpwright::detail::kernel_base<max_block_threads> {
   }
 };
 
-// Calls f with the assignments of run(): one, those of a tie(), or one to a strided array, in the
-// order of its memory.
+// Calls f with those of run(): one, those of a tie(), or one to a strided array in memory order.
 template <class A, class F>
 auto with_assignments(A const& a, F const& f) {
   return f(a);

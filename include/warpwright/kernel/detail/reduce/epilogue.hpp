@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Expressions of reductions: `to(p) = silu(sum(a)) * sum(b)` is one reduction, whose kind has the
-// states of both, and evaluates the expression at the end, where load() of a reduction is its
-// result.
+// states of both, and evaluates it at the end, where load() of a reduction is its result.
 #pragma once
 
 #include <warpwright/kernel/detail/expression/traversal.hpp>

@@ -75,8 +75,7 @@ struct reduce_rows_kernel
   }
 };
 
-// Checks the results, of `length` elements each, and what is read, and calls use(pass, operands) if
-// there are any.
+// Checks the results, of `length` elements each, and operands; calls use(pass, operands) if any.
 template <class Use, class... R>
 void with_matrix_pass(elements const& n, std::uint64_t length, void const* workspace,
                       std::size_t workspace_bytes, Use const& use, R const&... r) {
@@ -363,8 +362,7 @@ void reduce_each_column(Where const& execute, void* workspace, std::size_t works
   with_matrix_pass(elements_of(shape), shape.cols, workspace, workspace_bytes, reduce, r...);
 }
 
-/// Lets reduce(goals...) write `count` results of each reduction to a block of a pool, and waits
-/// for them.
+/// Lets reduce(goals...) write `count` results of each to a block of a pool, and waits for them.
 /// @return a vector, or of several reductions a tuple of vectors
 template <class Pool, class Reduce, std::size_t... Index, class... R>
 auto fetch_results(stream_ref stream, Pool& pool, elements const& n, std::uint64_t count,

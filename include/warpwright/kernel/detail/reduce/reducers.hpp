@@ -37,8 +37,7 @@ inline constexpr std::uint64_t no_index = ~std::uint64_t{0};
 
 namespace detail {
 
-// What most kinds have in common: a state is an element and the result, and its order does not
-// matter.
+// What most kinds have in common: a state is an element and the result, in any order.
 template <class Kind>
 struct reducer {
   static constexpr bool is_total = false;
