@@ -176,9 +176,18 @@ class description {
   template <class Types, class F, class... A>
   void add(call<Types, F, A...> const& node, int precedence = 0) {
     if constexpr (is_operator<F>) {
-      if (F::syntax.precedence < precedence) line_ += "(";
-      add_operator(node);
-      if (F::syntax.precedence < precedence) line_ += ")";
+      constexpr operator_syntax own = F::syntax;
+      if (own.precedence < precedence) line_ += "(";
+      if constexpr (sizeof...(A) == 2) {
+        constexpr bool is_comparison = own.precedence == less::syntax.precedence;
+        // x < y < z: neither side is printed without parentheses.
+        add(at<0>(node.arguments), is_comparison ? own.precedence + 1 : own.precedence);
+        line_ += " ";
+      }
+      line_ += own.symbol;
+      if (sizeof...(A) == 2) line_ += " ";
+      add(at<sizeof...(A) - 1>(node.arguments), own.precedence + 1);
+      if (own.precedence < precedence) line_ += ")";
     } else {
       add_call(node);
     }
@@ -285,20 +294,6 @@ class description {
     }
   }
 
-  template <class Types, class F, class A>
-  void add_operator(call<Types, F, A> const& node) {
-    line_ += F::syntax.symbol;
-    add(at<0>(node.arguments), F::syntax.precedence + 1);
-  }
-  template <class Types, class F, class A, class B>
-  void add_operator(call<Types, F, A, B> const& node) {
-    constexpr int precedence = F::syntax.precedence;
-    constexpr bool is_comparison = precedence == less::syntax.precedence;  // x < y < z: neither
-    add(at<0>(node.arguments), is_comparison ? precedence + 1 : precedence);
-    ((line_ += " ") += F::syntax.symbol) += " ";
-    add(at<1>(node.arguments), precedence + 1);
-  }
-
   template <class Types, class F, class... A>
   void add_call(call<Types, F, A...> const& node) {
     line_ += function_name<F> != nullptr ? function_name<F> : "map";
@@ -334,8 +329,7 @@ class description {
 
 }  // namespace detail
 
-/// Prints an expression, an assignment or several assignments in one line; the head of this file
-/// has the format.
+/// Prints an expression, an assignment or several in one line, in the format of this file's head.
 /// @param x  an expression, `out(…) = …`, or several of these in tie(); no array is accessed
 /// @return the line, without a newline: `in f32[8] * 2`, `out f32[8] = in f32[8] * 2`; a semicolon
 ///   and a space separate several assignments

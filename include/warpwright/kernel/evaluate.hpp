@@ -45,7 +45,7 @@ void evaluate_host(A const& a, source_location where = source_location::current(
 ///   output other than exactly in place; the text names the operand, counted from 1 from left to
 ///   right. For outputs of different sizes, or that overlap
 /// @throws cuda_error  when the launch fails
-/// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any. **Capture:**
+/// **Stream:** one kernel in `stream`'s order; does not block. **Threads:** any. **Capture:**
 /// legal.
 /// **Cost:** one kernel launch, no allocation. Compiled for architectures both below and from 9.0,
 /// a launch also calls cudaGetDevice, and the first of a kernel on a device cudaFuncGetAttributes.
@@ -56,34 +56,24 @@ void run(stream_ref stream, A const& a, source_location where = source_location:
   });
 }
 
-/// Several outputs are one tie(); refused at compile time.
-template <class A, class B, class... C, class = detail::if_assignments<A, B, C...>>
-void run(stream_ref, A const&, B const&, C const&...) {
-  static_assert(warpwright::detail::always_false<A>,
+/// Several outputs are one tie(), and an expression goes to an out(); refused at compile time.
+template <class... X, class = detail::if_refused<X...>>
+void run(stream_ref, X const&...) {
+  static_assert(sizeof...(X) == 1,
                 "warpwright::ew::run: several outputs of one kernel are one argument: run(stream, "
                 "tie(out(p, n) = ..., out(q, n) = ...))");
-}
-/// As above.
-template <class A, class B, class... C, class = detail::if_assignments<A, B, C...>>
-void evaluate_host(A const&, B const&, C const&...) {
-  static_assert(warpwright::detail::always_false<A>,
-                "warpwright::ew::evaluate_host: several outputs are one argument: "
-                "evaluate_host(tie(out(p, n) = ..., out(q, n) = ...))");
-}
-/// An expression without an output; refused at compile time.
-template <class X,
-          class = std::enable_if_t<detail::is_expression<X> || detail::is_reduction_assignment<X>>>
-void run(stream_ref, X const&) {
-  static_assert(warpwright::detail::always_false<X>,
+  static_assert(sizeof...(X) != 1,
                 "warpwright::ew::run: say where the values go: run(stream, out(pointer, n) = "
                 "expression); a reduction goes to reduce()");
 }
 /// As above.
-template <class X,
-          class = std::enable_if_t<detail::is_expression<X> || detail::is_reduction_assignment<X>>>
-void evaluate_host(X const&) {
+template <class... X, class = detail::if_refused<X...>>
+void evaluate_host(X const&...) {
+  static_assert(sizeof...(X) == 1,
+                "warpwright::ew::evaluate_host: several outputs are one argument: "
+                "evaluate_host(tie(out(p, n) = ..., out(q, n) = ...))");
   static_assert(
-      warpwright::detail::always_false<X>,
+      sizeof...(X) != 1,
       "warpwright::ew::evaluate_host: say where the values go: evaluate_host(out(pointer, "
       "n) = expression); a reduction goes to reduce_host()");
 }

@@ -18,8 +18,8 @@ WARPWRIGHT_BEGIN
 
 namespace ew {
 
-/// A plan gives times only where copy_bytes_per_second and launch_seconds are both set, as measured
-/// on that GPU.
+/// A plan gives times only where copy_bytes_per_second and launch_seconds are set, as measured
+/// there.
 using warpwright::gpu_model;
 namespace gpus = warpwright::gpus;
 
@@ -147,8 +147,7 @@ class kernel_plan {
   }
 
   /// Prints the plan: one line for the launch; one each for how it fills the GPU and, if that was
-  /// measured, for the expected time; one for each array that is not moved by vectors, with the
-  /// reason.
+  /// measured, for the expected time; one for each array not moved by vectors, and why.
   /// @param bytes_per_second  as for seconds(), instead of the GPU's; 0: the GPU's
   /// @return lines separated by newlines, none behind the last
   /// @throws std::bad_alloc  when host memory runs out
@@ -175,34 +174,38 @@ class kernel_plan {
 
 namespace detail {
 
-/// @param operands  of the assignments, as elementwise_types counts them
-kernel_plan make_kernel_plan(elementwise_types const& types, operand const* operands,
-                             launch_plan const& launch, tile_summary const& tiles);
+struct plan_builder {
+  kernel_plan plan;
 
-/// @throws std::invalid_argument  for a GPU that cannot be
-kernel_plan on_gpu(kernel_plan plan, gpu_model const& gpu, source_location where);
+  /// @param operands  of the assignments, as elementwise_types counts them
+  plan_builder(elementwise_types const& types, operand const* operands, launch_plan const& launch,
+               tile_summary const& tiles);
+  /// @throws std::invalid_argument  for a GPU that cannot be
+  void place_on(gpu_model const& gpu, source_location where);
+
+ private:
+  [[nodiscard]] array_plan array(operand const& o, int k, bool is_output) const;
+  void add_loads(operand const& o);
+};
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 
-template <class... A>
-kernel_plan plan_assignments(source_location where, A const&... a) {
-  using parts = fused<A...>;
-  operand all[parts::operands];
-  parts::describe(all, where, a...);
-  launch_plan launch;
-  tile_summary tiles;
-  if (all[0].count != 0) {
-    launch = plan_operands(parts::types, all);
-    if constexpr (parts::views) {
-      tiles = tile_evaluation<parts>::summarize(parts{a...}, all);
-    }
-  }
-  return make_kernel_plan(parts::types, all, launch, tiles);
-}
-
 template <class A>
-kernel_plan plan_any(source_location where, A const& all) {
-  return with_assignments(all, [&](auto const&... a) { return plan_assignments(where, a...); });
+plan_builder plan_any(source_location where, A const& assignments) {
+  return with_assignments(assignments, [&](auto const&... a) {
+    using parts = fused<std::decay_t<decltype(a)>...>;
+    operand all[parts::operands];
+    parts::describe(all, where, a...);
+    launch_plan launch;
+    tile_summary tiles;
+    if (all[0].count != 0) {
+      launch = plan_operands(parts::types, all);
+      if constexpr (parts::views) {
+        tiles = tile_evaluation<parts>::summarize(parts{a...}, all);
+      }
+    }
+    return plan_builder{parts::types, all, launch, tiles};
+  });
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
@@ -217,7 +220,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// **Threads:** any. **Capture:** legal; no CUDA call.
 template <class A, class = std::enable_if_t<detail::is_run<A>>>
 [[nodiscard]] kernel_plan plan(A const& a, source_location where = source_location::current()) {
-  return detail::plan_any(where, a);
+  return detail::plan_any(where, a).plan;
 }
 
 /// As above, and how the kernel fills one GPU and how long it takes there.
@@ -228,7 +231,9 @@ template <class A, class = std::enable_if_t<detail::is_run<A>>>
 template <class A, class = std::enable_if_t<detail::is_run<A>>>
 [[nodiscard]] kernel_plan plan(A const& a, gpu_model const& gpu,
                                source_location where = source_location::current()) {
-  return detail::on_gpu(detail::plan_any(where, a), gpu, where);
+  detail::plan_builder result = detail::plan_any(where, a);
+  result.place_on(gpu, where);
+  return result.plan;
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

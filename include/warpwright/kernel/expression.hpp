@@ -72,9 +72,7 @@ template <class T>
 [[nodiscard]] scalar<typename detail::element_traits<T>::value, false> constant(T value) {
   static_assert(detail::is_scalar<T>, "warpwright::ew::constant: not a number");
   detail::check_no_long_double<T>();
-  scalar<typename detail::element_traits<T>::value, false> result{};
-  result.number = detail::element_traits<T>::decode(detail::bit_copy<detail::bits_of<T>>(value));
-  return result;
+  return detail::make_scalar<false>(value);
 }
 
 /// The index of the element, 0 … n - 1, as std::uint64_t.
@@ -85,35 +83,25 @@ template <class T>
   [[nodiscard]] constexpr auto operator symbol(A const& a, B const& b) { \
     return detail::make_call<detail::types>(detail::of{}, a, b);         \
   }
-/// Arithmetic and comparison, element by element, in the common type of the two sides.
+/// These: arithmetic and comparison, element by element, in the common type of the two sides.
 WARPWRIGHT_OPERATOR(+, in_arithmetic_types, plus)
-/// As operator+.
 WARPWRIGHT_OPERATOR(-, in_arithmetic_types, minus)
-/// As operator+.
 WARPWRIGHT_OPERATOR(*, in_arithmetic_types, multiplies)
+WARPWRIGHT_OPERATOR(==, in_common_type, equal_to)
+WARPWRIGHT_OPERATOR(!=, in_common_type, not_equal_to)
+WARPWRIGHT_OPERATOR(<, in_common_type, less)
+WARPWRIGHT_OPERATOR(<=, in_common_type, less_equal)
+WARPWRIGHT_OPERATOR(>, in_common_type, greater)
+WARPWRIGHT_OPERATOR(>=, in_common_type, greater_equal)
 /// As operator+. Integer quotients are truncated towards 0; x / 0 is 0, and the least integer / -1
 /// wraps. The same on both runtimes.
 WARPWRIGHT_OPERATOR(/, in_arithmetic_types, divides)
 /// The remainder of operator/, of integers: x % 0 is x. The same on both runtimes.
 WARPWRIGHT_OPERATOR(%, in_common_type, modulus)
-/// As operator+.
-WARPWRIGHT_OPERATOR(==, in_common_type, equal_to)
-/// As operator+.
-WARPWRIGHT_OPERATOR(!=, in_common_type, not_equal_to)
-/// As operator+.
-WARPWRIGHT_OPERATOR(<, in_common_type, less)
-/// As operator+.
-WARPWRIGHT_OPERATOR(<=, in_common_type, less_equal)
-/// As operator+.
-WARPWRIGHT_OPERATOR(>, in_common_type, greater)
-/// As operator+.
-WARPWRIGHT_OPERATOR(>=, in_common_type, greater_equal)
-/// Logic, element by element; both sides are always evaluated.
+/// These and operator!: logic, element by element; both sides are always evaluated.
 WARPWRIGHT_OPERATOR(&&, as_conditions, logical_and)
-/// As operator&&.
 WARPWRIGHT_OPERATOR(||, as_conditions, logical_or)
 #undef WARPWRIGHT_OPERATOR
-/// As operator&&.
 template <class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto operator!(A const& a) {
   return detail::make_call<detail::as_conditions>(detail::logical_not{}, a);
@@ -129,13 +117,10 @@ template <class A, class = detail::if_operands<A>>
   constexpr auto operator symbol(A const& a, B const&) {        \
     return detail::refuse_write<B>(a);                          \
   }
-/// An expression is not written, an out() is; refused at compile time.
+/// These: an expression is not written, an out() is; refused at compile time.
 WARPWRIGHT_OPERATOR(+=)
-/// As above.
 WARPWRIGHT_OPERATOR(-=)
-/// As above.
 WARPWRIGHT_OPERATOR(*=)
-/// As above.
 WARPWRIGHT_OPERATOR(/=)
 #undef WARPWRIGHT_OPERATOR
 
@@ -149,8 +134,8 @@ template <class Condition, class A, class B, class = detail::if_operands<Conditi
 ///
 /// Floating point to integer truncates and saturates, and NaN becomes 0; to __half, __nv_bfloat16
 /// and float it rounds to nearest even, and so it does to fp8, which saturates (see numeric.hpp).
-/// The value is rounded once, from its own type, which may be double or a 64-bit integer. The same
-/// on both runtimes.
+/// It is rounded once, from its own type, which may be double or a 64-bit integer. The same on both
+/// runtimes.
 template <class T, class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr auto cast(A const& a) {
   detail::check_no_long_double<T>();
@@ -160,13 +145,12 @@ template <class T, class A, class = detail::if_operands<A>>
 
 /// The expression with every array and number in it converted to `T` when it is read.
 ///
-/// `compute_as<double>(x * y)` multiplies float arrays in double; an inner compute_as takes
-/// precedence.
+/// `compute_as<double>(x * y)` multiplies float arrays in double; an inner one takes precedence.
 template <class T, class A, class = detail::if_operands<A>>
 [[nodiscard]] constexpr computed_as<T, A> compute_as(A const& a) {
   detail::check_no_long_double<T>();
   static_assert(
-      std::is_arithmetic<T>::value && !std::is_same<T, long double>::value,
+      std::is_arithmetic<T>::value,
       "warpwright::ew::compute_as: the type must be float, double or an integer; to round "
       "to a 16-bit type use cast");
   return {a};
@@ -204,13 +188,10 @@ struct updated_output {
   [[nodiscard]] auto operator symbol##=(X const& x) const { \
     return self() = self().itself() symbol x;               \
   }
-  /// Adds the expression to every element, in place.
+  /// These: adds the expression to every element, in place; subtracts it, and so on.
   WARPWRIGHT_OPERATOR(+)
-  /// As operator+=.
   WARPWRIGHT_OPERATOR(-)
-  /// As operator+=.
   WARPWRIGHT_OPERATOR(*)
-  /// As operator+=.
   WARPWRIGHT_OPERATOR(/)
 #undef WARPWRIGHT_OPERATOR
 

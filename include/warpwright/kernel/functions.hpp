@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Mathematical functions of expressions. They compute in double where an operand is double and in
-// float otherwise. Integers become float: where 24 bits are too few, convert them with cast() or
-// compute_as() first.
+// float otherwise. Integers become float: where 24 bits are too few, cast() or compute_as() first.
 //
 // Accuracy is in units in the last place (ULP) of that type, against the exact function of the same
 // argument, without --use_fast_math. It holds for results in the normal range; the error of
@@ -29,6 +28,11 @@ namespace ew {
   [[nodiscard]] constexpr auto(name)(A const& first, B const& second) {                \
     return detail::make_call<detail::types>(detail::name##_function{}, first, second); \
   }
+#define WARPWRIGHT_FUNCTION_OF_THREE(name, types, first, second, third)                       \
+  template <class A, class B, class C, class = detail::if_operands<A, B, C>>                  \
+  [[nodiscard]] constexpr auto(name)(A const& first, B const& second, C const& third) {       \
+    return detail::make_call<detail::types>(detail::name##_function{}, first, second, third); \
+  }
 /// The absolute value, in the operand's own type; for a complex number sqrt(re^2 + im^2) as a
 /// float, within 4 ULP and without overflow of intermediate results.
 WARPWRIGHT_FUNCTION(abs, in_common_type)
@@ -52,11 +56,9 @@ WARPWRIGHT_FUNCTION(sqrt, in_real_type)
 /// 1 / sqrt(x); infinity at 0, NaN below. Within 2 ULP.
 WARPWRIGHT_FUNCTION(rsqrt, in_real_type)
 /// The sine of an angle in radians of any magnitude; NaN for infinities. Within 2 ULP of float, 3
-/// of double. In double, CUDA's reduction of large angles takes 40 bytes of local memory per
-/// thread.
+/// of double. In double, reducing large angles takes 40 bytes of local memory per thread.
 WARPWRIGHT_FUNCTION(sin, in_real_type)
-/// The cosine of an angle in radians of any magnitude; NaN for infinities. Within 2 ULP of float, 3
-/// of double, which takes 40 bytes of local memory per thread.
+/// The cosine of an angle in radians; accuracy, infinities and local memory are those of sin().
 WARPWRIGHT_FUNCTION(cos, in_real_type)
 /// The hyperbolic tangent. Within 2 ULP.
 WARPWRIGHT_FUNCTION(tanh, in_real_type)
@@ -73,8 +75,7 @@ template <class A, class B = double, class = detail::if_operands<A, B>>
 [[nodiscard]] constexpr auto leaky_relu(A const& x, B const& slope = 0.01) {
   return detail::make_call<detail::in_common_type>(detail::leaky_relu_function{}, x, slope);
 }
-/// log(1 + exp(x)), a smooth relu: close to x for large x, to exp(x) for very negative x. Within 4
-/// ULP.
+/// log(1 + exp(x)), a smooth relu: about x for large x, exp(x) for very negative x. Within 4 ULP.
 /// Source: C. Dugas et al., "Incorporating Second-Order Functional Knowledge for Better Option
 /// Pricing", NIPS (2000).
 WARPWRIGHT_FUNCTION(softplus, in_real_type)
@@ -98,10 +99,7 @@ WARPWRIGHT_FUNCTION_OF_TWO(min, in_common_type, a, b)
 WARPWRIGHT_FUNCTION_OF_TWO(max, in_common_type, a, b)
 /// x limited to [low, high], in the common type of the three; NaN stays NaN.
 /// @pre low <= high
-template <class A, class L, class H, class = detail::if_operands<A, L, H>>
-[[nodiscard]] constexpr auto clamp(A const& x, L const& low, H const& high) {
-  return detail::make_call<detail::in_common_type>(detail::clamp_function{}, x, low, high);
-}
+WARPWRIGHT_FUNCTION_OF_THREE(clamp, in_common_type, x, low, high)
 
 /// The largest integer not above x, in its own type. Exact; infinities and NaN stay.
 WARPWRIGHT_FUNCTION(floor, in_common_type)
@@ -113,12 +111,8 @@ WARPWRIGHT_FUNCTION(round, in_common_type)
 /// The nearest integer in x's own type, halfway cases to the even one. Exact; the host follows the
 /// current rounding mode, by default that one.
 WARPWRIGHT_FUNCTION(rint, in_common_type)
-/// a * b + c in the common type of the three, rounded once; for integers and complex numbers plain
-/// a * b + c.
-template <class A, class B, class C, class = detail::if_operands<A, B, C>>
-[[nodiscard]] constexpr auto fma(A const& a, B const& b, C const& c) {
-  return detail::make_call<detail::in_common_type>(detail::fma_function{}, a, b, c);
-}
+/// a * b + c in the common type of the three, rounded once, but for integers and complex numbers.
+WARPWRIGHT_FUNCTION_OF_THREE(fma, in_common_type, a, b, c)
 /// Whether the operand is NaN (for a complex number, whether a part is), as bool.
 WARPWRIGHT_FUNCTION(isnan, in_common_type)
 /// Whether the operand is neither infinite nor NaN (for a complex number, both parts), as bool.
@@ -135,6 +129,7 @@ WARPWRIGHT_FUNCTION(conj, unconverted)
 WARPWRIGHT_FUNCTION(abs_squared, in_common_type)
 /// The complex number real + i imag. The operands are real and become float.
 WARPWRIGHT_FUNCTION_OF_TWO(make_complex, in_real_type, real, imag)
+#undef WARPWRIGHT_FUNCTION_OF_THREE
 #undef WARPWRIGHT_FUNCTION_OF_TWO
 #undef WARPWRIGHT_FUNCTION
 

@@ -6,8 +6,7 @@
 // __nv_fp8_e4m3 and __nv_fp8_e5m2 saturate: a value past the largest finite one (448 and 57,344),
 // infinity included, is stored as that one with its sign; NaN is stored as 0x7f. Apart from that
 // they are elements like __half: computed as float and rounded to nearest even when stored. Loads
-// are exact, e5m2's infinities included. No header here includes <cuda_fp8.h>: include it for the
-// types themselves.
+// are exact, e5m2's infinities included. Include <cuda_fp8.h> for the types themselves.
 //
 //   ew::run(s, ew::out(q, n) = ew::in(x, n) / ew::col(scale, cols));  // q: __nv_fp8_e4m3
 #pragma once
@@ -54,38 +53,30 @@ struct saturate_cast_function {
   static constexpr char const* type_name = element_name<T>();
   template <class From>
   WARPWRIGHT_HOST_DEVICE typename element_traits<T>::value operator()(From from) const {
-    using value = typename element_traits<T>::value;
     if constexpr (std::is_integral<T>::value && std::is_integral<From>::value) {
       return saturated_integer<T>(from);
     } else if constexpr (std::is_integral<T>::value || is_8_bit_float<T>) {
-      return element_traits<T>::decode(element_traits<T>::encode(prepare_encode<T>(from)));
+      return stored_value<T>(prepare_encode<T>(from));
     } else if constexpr (std::is_same<From, double>::value) {
-      constexpr auto most = static_cast<double>(most_finite<T>);
-      return element_traits<T>::decode(
-          element_traits<T>::encode(prepare_encode<T>(limited(from, most))));
+      return stored_value<T>(prepare_encode<T>(limited<double>(from, most_finite<T>)));
     } else {
-      constexpr value most = most_finite<T>;
-      return element_traits<T>::decode(
-          element_traits<T>::encode(limited(prepare_encode<T>(from), most)));
+      return stored_value<T>(limited(prepare_encode<T>(from), most_finite<T>));
     }
   }
 };
 
+// The bits of infinity; 0 for types that ulp_distance() does not take.
 template <class T>
-inline constexpr std::uint64_t infinite_magnitude = 0;
-template <>
-inline constexpr std::uint64_t infinite_magnitude<float> = 0x7f800000U;
-template <>
-inline constexpr std::uint64_t infinite_magnitude<double> = 0x7ff0000000000000U;
-template <>
-inline constexpr std::uint64_t infinite_magnitude<__half> = 0x7c00U;
-template <>
-inline constexpr std::uint64_t infinite_magnitude<__nv_bfloat16> = 0x7f80U;
+inline constexpr std::uint64_t infinite_magnitude =
+    std::is_same<T, float>::value           ? 0x7f800000U
+    : std::is_same<T, double>::value        ? 0x7ff0000000000000U
+    : std::is_same<T, __half>::value        ? 0x7c00U
+    : std::is_same<T, __nv_bfloat16>::value ? 0x7f80U
+                                            : 0;
 
 }  // namespace detail
 
-/// The value rounded to `T` as by cast(), but saturated to T's finite range: never wrapped, never
-/// infinite.
+/// The value rounded to `T` as by cast(), but saturated to T's finite range, never infinite.
 ///
 /// An integer outside T's range becomes T's nearest limit; cast() wraps it. Floating point to
 /// integer truncates, saturates and turns NaN into 0, as cast() does. To a floating-point type,

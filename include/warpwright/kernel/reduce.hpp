@@ -23,8 +23,7 @@
 // Results are the same bits in every run: nothing depends on timing, on the device's load or on its
 // number of SMs. The order of additions follows from n, from the types, from the other reductions
 // of the pass, from the arrays' addresses modulo 16, and from whether they are one array. The host
-// runtime combines in the same order; where an expression multiplies, a GPU may round less often
-// (fused multiply-add).
+// runtime combines in the same order; a GPU may round less often (fused multiply-add).
 #pragma once
 
 #include <warpwright/core/detail/device/scoped_stream_device.hpp>
@@ -84,65 +83,54 @@ namespace detail {
 template <class K, class X>
 constexpr reduction<K, X> make_reduction(X const& x) {
   static_assert(
-      is_number<value_t<X>>,
+      is_number<value_t<X>> || (K::is_total && is_complex<value_t<X>>),
       "warpwright::ew: this reduction is of real numbers: take real(), imag() or abs() of "
       "complex ones; for a type of your own, use fold()");
   return {K{}, x};
 }
-template <total What, class X>
-constexpr auto make_total(X const& x) {
-  using kind = summing<What, void, false>;
-  if constexpr (is_complex<value_t<X>>) {
-    return reduction<kind, X>{kind{}, x};
-  } else {
-    return make_reduction<kind>(x);
-  }
-}
 
 }  // namespace detail
 
-#define WARPWRIGHT_REDUCTION(name, make)               \
-  template <class X, class = detail::if_expression<X>> \
-  [[nodiscard]] constexpr auto(name)(X const& x) {     \
-    return detail::make(x);                            \
+#define WARPWRIGHT_REDUCTION(name, ...)                    \
+  template <class X, class = detail::if_expression<X>>     \
+  [[nodiscard]] constexpr auto(name)(X const& x) {         \
+    return detail::make_reduction<detail::__VA_ARGS__>(x); \
   }
 /// The sum; 0 of no elements. Integers are added in 64 bits; of complex numbers the real and the
 /// imaginary parts are added separately, and the result is a complex number of float.
-WARPWRIGHT_REDUCTION(sum, make_total<detail::total::sum>)
-/// The mean: sum / n, divided in double; NaN of no elements. Of integers it is a double, of complex
-/// numbers a complex number.
-WARPWRIGHT_REDUCTION(mean, make_total<detail::total::mean>)
+WARPWRIGHT_REDUCTION(sum, summing<detail::total::sum, void, false>)
+/// The mean: sum / n, divided in double; NaN of no elements. Of integers a double, else as sum().
+WARPWRIGHT_REDUCTION(mean, summing<detail::total::mean, void, false>)
 /// The 2-norm, the root of the sum of squares; 0 of no elements.
 ///
 /// The squares are not scaled: in float, those of elements beyond 1.8e19 overflow and those of
 /// elements below 1e-23 are 0; use .in<double>() there. Of integers it is computed in double; of
 /// complex numbers it is real.
-WARPWRIGHT_REDUCTION(norm, make_total<detail::total::norm>)
+WARPWRIGHT_REDUCTION(norm, summing<detail::total::norm, void, false>)
 /// The smallest value; NaN if any is; infinity, or the type's largest, of no elements.
 /// Of -0 and +0 it is either.
-WARPWRIGHT_REDUCTION(min, make_reduction<detail::extreme<detail::lower_first>>)
-/// The largest value; NaN if any is; -infinity, or the type's smallest, of no elements.
-/// Of -0 and +0 it is either.
-WARPWRIGHT_REDUCTION(max, make_reduction<detail::extreme<detail::higher_first>>)
+WARPWRIGHT_REDUCTION(min, extreme<true>)
+/// As min(), the largest value; -infinity, or the type's smallest, of no elements.
+WARPWRIGHT_REDUCTION(max, extreme<false>)
 /// The smallest value and the lowest index that has it, as a located; into an integer, the index
 /// alone. NaN is ordered before all numbers. Of no elements the index is no_index.
-WARPWRIGHT_REDUCTION(argmin, make_reduction<detail::arg_extreme<detail::lower_first>>)
+WARPWRIGHT_REDUCTION(argmin, arg_extreme<true>)
 /// As argmin(), of the largest value.
-WARPWRIGHT_REDUCTION(argmax, make_reduction<detail::arg_extreme<detail::higher_first>>)
+WARPWRIGHT_REDUCTION(argmax, arg_extreme<false>)
 /// The logarithm of the sum of exp(x), without overflow: in double for double, else in float.
 /// -infinity of no elements and of -infinity alone, which adds nothing to others; NaN if any
 /// element is NaN or +infinity, as softmax()'s log_sum_exp(). With c the number in sum()'s bound
 /// above, the error is within 7 c * 2^-24 and 2^-22 times the result and what it exceeds the
 /// maximum by (2^-53, 2^-51 in double). **Cost:** an exponential an element.
-WARPWRIGHT_REDUCTION(log_sum_exp, make_reduction<detail::log_sum_exp_kind>)
+WARPWRIGHT_REDUCTION(log_sum_exp, log_sum_exp_kind)
 /// The mean of the squared differences from the mean (over n, not n - 1), combined from those of
 /// parts, never a difference of sums: 0 of equal values; in float for floats of up to 32 bits, else
 /// in double. NaN of no elements, and if one is NaN or infinite; differences beyond 1.8e19
 /// overflow. With v the variance and u = c * 2^-24, c the number in sum()'s bound above, the error
 /// is within 8 u (v + sqrt(v) m + u m^2), m being the largest |x| (2^-53 in double).
-WARPWRIGHT_REDUCTION(variance, make_reduction<detail::variance_kind>)
+WARPWRIGHT_REDUCTION(variance, variance_kind)
 /// The number of elements where the condition holds, as std::uint64_t.
-WARPWRIGHT_REDUCTION(count_if, make_reduction<detail::counting<detail::is_true>>)
+WARPWRIGHT_REDUCTION(count_if, counting<detail::is_true>)
 #undef WARPWRIGHT_REDUCTION
 /// The number of infinities and NaNs, as std::uint64_t; of complex numbers, of those with one.
 template <class X, class = detail::if_expression<X>>

@@ -22,9 +22,8 @@ template <class... T, class... K, class... E>
                                                       reduction_assignment<T, K, E> const&...) {
   using pass = detail::reduction_pass<false, reduction_assignment<T, K, E>...>;
   static_cast<void>(detail::elements_of(shape));
-  auto const bytes = static_cast<std::size_t>(
+  return static_cast<std::size_t>(
       detail::column_reduction<pass>::workspace_bytes(shape.rows, shape.cols));
-  return bytes == 0 ? detail::workspace_head_bytes : bytes;
 }
 
 inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
@@ -44,7 +43,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 ///   larger shape; for a null or misaligned result pointer, and for results that overlap each other
 ///   or an array that is read
 /// @throws cuda_error             when the launch fails
-/// **Stream:** one kernel, ordered on `stream`; does not block. **Threads:** any. **Capture:**
+/// **Stream:** one kernel in `stream`'s order; does not block. **Threads:** any. **Capture:**
 /// legal.
 /// **Cost:** one kernel launch, no allocation. A part of a warp, a warp or a block reduces a row;
 /// from compute capability 9.0 on a cluster of up to 8 blocks reduces a long one where rows are

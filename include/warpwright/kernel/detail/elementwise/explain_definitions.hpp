@@ -19,16 +19,16 @@ class plan_text {
   [[nodiscard]] std::string all(double bytes_per_second) const {
     if (plan_.elements_ == 0) return "no elements: nothing is launched";
     std::string words;
+    vector_partition const& partition = plan_.launch_.partition;
     add_launch(words);
     if (plan_.fit_.waves != 0) add_occupancy(words);
     if (!(bytes_per_second > 0) && plan_.gpu_.is_measured())
       bytes_per_second = plan_.gpu_.copy_bytes_per_second;
     if (bytes_per_second > 0) add_time(words, bytes_per_second);
-    if (plan_.launch_.partition.vectors == 0) return words;
-    if (unsigned const edge = plan_.launch_.partition.edge) {
-      add(words, text{"\n"} + plural(edge, "element") + " in no vector, " +
-                     plan_.launch_.partition.head +
-                     " before the first: one per thread, in a separate block");
+    if (partition.vectors == 0) return words;
+    if (partition.edge != 0) {
+      add(words, text{"\n"} + plural(partition.edge, "element") + " in no vector, " +
+                     partition.head + " before the first: one per thread, in a separate block");
     }
     for (int k = 0; k < plan_.count_; ++k) {
       array_plan const& a = plan_.arrays_[k];
@@ -178,116 +178,96 @@ class plan_text {
   kernel_plan const& plan_;
 };
 
-struct plan_builder {
-  kernel_plan plan;
-
-  void fill(elementwise_types const& types, operand const* all, launch_plan const& launch,
-            tile_summary const& tiles) {
-    bool const scalars = launch.partition.scalar_only;
-    plan.elements_ = all[0].count;
-    plan.vector_elements_ = static_cast<int>(types.vector);
-    plan.vectors_per_thread_ = static_cast<int>(scalars ? types.scalars_per_thread : types.vectors);
-    if (plan.elements_ == 0) return;
-    plan.launch_ = launch;
-    plan.tiles_ = tiles;
-    if (scalars) plan.vector_elements_ = 1;
-    if (tiles.blocks != 0) {
-      plan.launch_ = {};
-      plan.launch_.threads = tiles.threads;
-      plan.launch_.blocks = tiles.blocks;
-      plan.launch_.partition.vectors = plan.elements_ / types.vector;
-      plan.launch_.partition.wide = tiles.vectors || types.vector == 1 ? tiles.wide : 0;
-      plan.vectors_per_thread_ = 1;
-      if (!tiles.vectors) plan.vector_elements_ = 1;
-    }
-    int operands = 0;
-    for (int o = 0, k = 0; o < types.assignments; ++o) {
-      for (int const output = k; k < output + types.counts[o]; ++k) {
-        if (all[k].kind == access_pattern::absent) continue;
-        array_plan a = array(all[k], k, k == output);
-        a.number = k == output ? o + 1 : ++operands;
-        for (int p = 0, other = 0; p < types.assignments && k != output;
-             other += types.counts[p++]) {
-          if (in_place(all[k], all[other])) a.in_place_of = p + 1;
-        }
-        for (int j = 0; j < plan.count_ && k != output; ++j) {
-          array_plan const& b = plan.arrays_[j];
-          bool const contains =
-              b.address == a.address && b.bytes >= a.bytes && all[k].kind != access_pattern::table;
-          a.again = a.again || (contains && !plan_text::is_output(b));
-        }
-        if (!a.again) (k == output ? plan.written_ : plan.read_) += a.bytes;
-        if (!a.again && k != output) add_loads(all[k]);
-        plan.arrays_[plan.count_++] = a;
+WARPWRIGHT_INLINE plan_builder::plan_builder(elementwise_types const& types, operand const* all,
+                                             launch_plan const& launch, tile_summary const& tiles) {
+  bool const scalars = launch.partition.scalar_only;
+  plan.elements_ = all[0].count;
+  plan.vector_elements_ = static_cast<int>(types.vector);
+  plan.vectors_per_thread_ = static_cast<int>(scalars ? types.scalars_per_thread : types.vectors);
+  if (plan.elements_ == 0) return;
+  plan.launch_ = launch;
+  plan.tiles_ = tiles;
+  if (scalars) plan.vector_elements_ = 1;
+  if (tiles.blocks != 0) {
+    plan.launch_ = {};
+    plan.launch_.threads = tiles.threads;
+    plan.launch_.blocks = tiles.blocks;
+    plan.launch_.partition.vectors = plan.elements_ / types.vector;
+    plan.launch_.partition.wide = tiles.vectors || types.vector == 1 ? tiles.wide : 0;
+    plan.vectors_per_thread_ = 1;
+    if (!tiles.vectors) plan.vector_elements_ = 1;
+  }
+  int operands = 0;
+  for (int o = 0, k = 0; o < types.assignments; ++o) {
+    for (int const output = k; k < output + types.counts[o]; ++k) {
+      if (all[k].kind == access_pattern::absent) continue;
+      array_plan a = array(all[k], k, k == output);
+      a.number = k == output ? o + 1 : ++operands;
+      for (int p = 0, other = 0; p < types.assignments && k != output; other += types.counts[p++]) {
+        if (in_place(all[k], all[other])) a.in_place_of = p + 1;
       }
+      for (int j = 0; j < plan.count_ && k != output; ++j) {
+        array_plan const& b = plan.arrays_[j];
+        bool const contains =
+            b.address == a.address && b.bytes >= a.bytes && all[k].kind != access_pattern::table;
+        a.again = a.again || (contains && !plan_text::is_output(b));
+      }
+      if (!a.again) (k == output ? plan.written_ : plan.read_) += a.bytes;
+      if (!a.again && k != output) add_loads(all[k]);
+      plan.arrays_[plan.count_++] = a;
     }
   }
-
-  void place_on(gpu_model const& gpu, source_location where) {
-    auto const refuse = [&](text const& problem) {
-      warpwright::detail::throw_invalid_argument(
-          text{"ew::plan: the GPU model "} + gpu.name + " " + problem, where);
-    };
-    if (gpu.multiprocessors < 1 || gpu.threads_per_multiprocessor < 1 ||
-        gpu.blocks_per_multiprocessor < 1) {
-      refuse(text{"has "} + gpu.multiprocessors + " multiprocessors of " +
-             gpu.threads_per_multiprocessor + " threads and " + gpu.blocks_per_multiprocessor +
-             " blocks; set all three to at least 1, or start from gpu_model::of() or ew::gpus");
-    }
-    if (!(gpu.copy_bytes_per_second >= 0) || !(gpu.launch_seconds >= 0)) {
-      refuse(text{"has a bandwidth of "} + gpu.copy_bytes_per_second +
-             " bytes per second and a launch time of " + gpu.launch_seconds +
-             " seconds; set measured figures above 0, or 0 for unknown");
-    }
-    plan.gpu_ = gpu;
-    plan.fit_ = fit_grid(plan.blocks(), plan.threads(), gpu);
-  }
-
- private:
-  [[nodiscard]] array_plan array(operand const& o, int k, bool is_output) const {
-    bool const view = o.kind == access_pattern::view;
-    bool const tiled = plan.tiles_.blocks != 0 && k == plan.tiles_.view;
-    array_plan a;
-    a.kind = is_output && !o.shaped ? "output" : kind_name(o);
-    a.wide = (plan.launch_.partition.wide >> static_cast<unsigned>(k) & 1U) != 0;
-    a.tiled = tiled && plan.tiles_.pixels == 0;
-    a.by_pixels = tiled && plan.tiles_.pixels != 0;
-    a.element_bytes = o.element_bytes;
-    a.aligned_bytes = o.aligned_bytes;
-    a.address = o.address;
-    a.bytes = view ? o.touched : span_bytes(o, plan.elements_);
-    if (o.kind == access_pattern::table) a.bytes = plan.elements_ * o.element_bytes;
-    a.by_index = o.kind == access_pattern::table && o.cols == 0;
-    a.wide = a.wide && !a.by_index;
-    if (view) {
-      a.step = o.step;
-      a.run = o.run;
-    }
-    return a;
-  }
-  void add_loads(operand const& o) {
-    bool const streams = o.kind == access_pattern::elements || o.kind == access_pattern::table;
-    bool const repeats = o.kind == access_pattern::view ? o.step == 0 : !streams;
-    if (repeats || plan.tiles_.blocks != 0) return;
-    bool const vectors = plan.launch_.partition.vectors != 0;
-    int const elements = vectors ? plan.vector_elements_ * plan.vectors_per_thread_ : 1;
-    plan.bytes_in_flight_ += o.element_bytes * static_cast<unsigned>(elements);
-  }
-};
-
-WARPWRIGHT_INLINE kernel_plan make_kernel_plan(elementwise_types const& types,
-                                               operand const* operands, launch_plan const& launch,
-                                               tile_summary const& tiles) {
-  plan_builder builder;
-  builder.fill(types, operands, launch, tiles);
-  return builder.plan;
 }
 
-WARPWRIGHT_INLINE kernel_plan on_gpu(kernel_plan plan, gpu_model const& gpu,
-                                     source_location where) {
-  plan_builder builder{plan};
-  builder.place_on(gpu, where);
-  return builder.plan;
+WARPWRIGHT_INLINE void plan_builder::place_on(gpu_model const& gpu, source_location where) {
+  auto const refuse = [&](text const& problem) {
+    warpwright::detail::throw_invalid_argument(
+        text{"ew::plan: the GPU model "} + gpu.name + " " + problem, where);
+  };
+  if (gpu.multiprocessors < 1 || gpu.threads_per_multiprocessor < 1 ||
+      gpu.blocks_per_multiprocessor < 1) {
+    refuse(text{"has "} + gpu.multiprocessors + " multiprocessors of " +
+           gpu.threads_per_multiprocessor + " threads and " + gpu.blocks_per_multiprocessor +
+           " blocks; set all three to at least 1, or start from gpu_model::of() or ew::gpus");
+  }
+  if (!(gpu.copy_bytes_per_second >= 0) || !(gpu.launch_seconds >= 0)) {
+    refuse(text{"has a bandwidth of "} + gpu.copy_bytes_per_second +
+           " bytes per second and a launch time of " + gpu.launch_seconds +
+           " seconds; set measured figures above 0, or 0 for unknown");
+  }
+  plan.gpu_ = gpu;
+  plan.fit_ = fit_grid(plan.blocks(), plan.threads(), gpu);
+}
+
+WARPWRIGHT_INLINE array_plan plan_builder::array(operand const& o, int k, bool is_output) const {
+  bool const view = o.kind == access_pattern::view;
+  bool const tiled = plan.tiles_.blocks != 0 && k == plan.tiles_.view;
+  array_plan a;
+  a.kind = is_output && !o.shaped ? "output" : kind_name(o);
+  a.wide = (plan.launch_.partition.wide >> static_cast<unsigned>(k) & 1U) != 0;
+  a.tiled = tiled && plan.tiles_.pixels == 0;
+  a.by_pixels = tiled && plan.tiles_.pixels != 0;
+  a.element_bytes = o.element_bytes;
+  a.aligned_bytes = o.aligned_bytes;
+  a.address = o.address;
+  a.bytes = view ? o.touched : span_bytes(o, plan.elements_);
+  if (o.kind == access_pattern::table) a.bytes = plan.elements_ * o.element_bytes;
+  a.by_index = o.kind == access_pattern::table && o.cols == 0;
+  a.wide = a.wide && !a.by_index;
+  if (view) {
+    a.step = o.step;
+    a.run = o.run;
+  }
+  return a;
+}
+
+WARPWRIGHT_INLINE void plan_builder::add_loads(operand const& o) {
+  bool const streams = o.kind == access_pattern::elements || o.kind == access_pattern::table;
+  bool const repeats = o.kind == access_pattern::view ? o.step == 0 : !streams;
+  if (repeats || plan.tiles_.blocks != 0) return;
+  bool const vectors = plan.launch_.partition.vectors != 0;
+  int const elements = vectors ? plan.vector_elements_ * plan.vectors_per_thread_ : 1;
+  plan.bytes_in_flight_ += o.element_bytes * static_cast<unsigned>(elements);
 }
 
 }  // namespace detail

@@ -152,7 +152,9 @@ struct fused {
 
   template <class Operand>
   static void list(Operand* next, A const&... a) {
-    (list_one(next, a), ...);
+    ((*next++ = part_t<A>::template describe_output<vector>(a.data, a.size),
+      a.expression.template describe<vector>(next)),
+     ...);
   }
 
   // Lists the operands, and refuses what does not fit together.
@@ -172,9 +174,7 @@ struct fused {
   }
 
   WARPWRIGHT_HOST_DEVICE void one(std::uint64_t i) const {
-    registers<1> r;
-    load<1>(r, i, all_wide_bits, indices{});
-    store<1>(r, i, all_wide_bits, indices{});
+    vector_with<1>(i, all_wide_bits, [](auto&&...) {});
   }
 
   // The work of thread `t`. Every block takes `threads` * vectors full vectors; elements in no
@@ -215,8 +215,7 @@ struct fused {
       count_type const v = first + u * warp;
       if (v >= partition.vectors) continue;
       index const i{partition.head + std::uint64_t{v} * V};
-      // One branch, the same for the whole grid, so that the loads of the fast path follow each
-      // other.
+      // One branch, the same for the whole grid: the loads of the fast path follow each other.
       if constexpr (views && !std::is_same<Partition, fast_partition>::value) {
         // Locating a view's element is most of the code: compiled once for both.
         load<V>(r[u], i, V == 1 ? all_wide_bits : partition.wide, indices{});
@@ -234,12 +233,6 @@ struct fused {
       if (v >= partition.vectors) continue;
       store<V>(r[u], index{partition.head + std::uint64_t{v} * V}, partition.wide, indices{});
     }
-  }
-
-  template <class Operand, class Assignment>
-  static void list_one(Operand*& next, Assignment const& a) {
-    *next++ = part_t<Assignment>::template describe_output<vector>(a.data, a.size);
-    a.expression.template describe<vector>(next);
   }
 
   template <int V, class Index, std::size_t... Part>
@@ -262,17 +255,13 @@ struct fused_kernel : warpwright::detail::kernel_base<max_block_threads> {
   fused<A...> f;
   vector_partition partition;
 
-  fused_kernel(fused<A...> const& all, vector_partition const& p)
-      : fast_path_vectors{p.fast_path_vectors()}, f{all}, partition{p} {}
-
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
     block.for_each_thread([&](unsigned t) { f.work(block, fast_path_vectors, partition, t); });
   }
 };
 
-// Calls f with the assignments of run(): one, those of a tie(), or one to a strided array, in the
-// order of its memory.
+// Calls f with those of run(): one, those of a tie(), or one to a strided array in memory order.
 template <class A, class F>
 auto with_assignments(A const& a, F const& f) {
   return f(a);
@@ -313,7 +302,8 @@ void run_on_stream(warpwright::detail::on_stream const& execute, A const&... a) 
     plan = plan_arrays(all::types, operands, execute.where);
     if (plan.blocks == 0) return;
   }
-  execute(plan.blocks, plan.threads, fused_kernel<A...>{all{a...}, plan.partition},
+  execute(plan.blocks, plan.threads,
+          fused_kernel<A...>{{}, plan.partition.fast_path_vectors(), all{a...}, plan.partition},
           "warpwright::ew::run");
 }
 

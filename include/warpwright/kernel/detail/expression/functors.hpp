@@ -5,8 +5,7 @@
 // its functor here and the function that users call in functions.hpp.
 //
 // The functor of f() is called f_function. Its operator() takes the types that make_call() converts
-// operands to: float or double for in_real_type, any type for in_common_type. describe() prints its
-// `name`.
+// operands to: float or double for in_real_type, any type for in_common_type. `name` is printed.
 #pragma once
 
 #include <warpwright/kernel/detail/expression/nodes.hpp>

@@ -80,8 +80,7 @@ array_operand describe_array(access_pattern kind, bits_of<T> const* data, std::u
           count};
 }
 
-// Bytes of an element, used to choose the vector length; a vector is one of a size that does not
-// divide 16.
+// Bytes of an element, to choose the vector length; a size that does not divide 16 is one vector.
 template <class T>
 inline constexpr int vector_element_bytes = 16 % sizeof(bits_of<T>) == 0 ? sizeof(bits_of<T>) : 16;
 
@@ -302,6 +301,13 @@ struct index_value : detail::no_memory {
 
 namespace detail {
 
+template <bool Weak, class X>
+constexpr auto make_scalar(X const& x) {
+  scalar<typename element_traits<X>::value, Weak> result{};
+  result.number = element_traits<X>::decode(bit_copy<bits_of<X>>(x));
+  return result;
+}
+
 template <class X>
 constexpr auto as_expression(X const& x) {
   if constexpr (is_expression<X>) {
@@ -316,69 +322,53 @@ constexpr auto as_expression(X const& x) {
     check_no_long_double<X>();
     return scalar<double, true>{};
   } else {
-    using value = typename element_traits<X>::value;
-    scalar<value, true> wrapped{};
-    wrapped.number = element_traits<X>::decode(bit_copy<bits_of<X>>(x));
-    return wrapped;
+    return make_scalar<true>(x);
   }
 }
 template <class X>
 using expression_t = decltype(as_expression(std::declval<X const&>()));
+
+template <class Types, class F, class Indices, class... A>
+struct call_of;
+template <class Types, class F, std::size_t... Index, class... A>
+struct call_of<Types, F, std::index_sequence<Index...>, A...> {
+  using expression_tag = void;
+  using indices = std::index_sequence<Index...>;
+  using offsets = operand_offsets<A::operands...>;
+  static constexpr int operands = (0 + ... + A::operands);
+  static constexpr int loaded_bytes = (0 + ... + A::loaded_bytes);
+  static constexpr int widest_bytes = largest(A::widest_bytes...);
+  static constexpr bool weak = Types::template weak<A...>;
+  template <class C>
+  using value_type = typename result_of_call<Types, F, C, indices, A...>::type;
+  template <int V>
+  using registers = pack<typename A::template registers<V>...>;
+
+  F function;
+  pack<A...> arguments;
+
+  template <int V, int First, class Element>
+  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Element const& i, std::uint64_t wide) const {
+    (at<Index>(arguments).template load<V, First + offsets::of(Index)>(at<Index>(r), i, wide), ...);
+  }
+  WARPWRIGHT_NO_EXEC_CHECK
+  template <class C, int V>
+  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t i) const {
+    return function(convert<typename Types::template argument<Index, C, A...>>(
+        at<Index>(arguments).template value<C, V>(at<Index>(r), j, i))...);
+  }
+  template <int V, class Operand>
+  void describe(Operand*& next) const {
+    (at<Index>(arguments).template describe<V>(next), ...);
+  }
+};
 
 }  // namespace detail
 
 /// A function of expressions, evaluated element by element. `Types` (operand_types.hpp) decides in
 /// which types F gets its arguments.
 template <class Types, class F, class... A>
-struct call {
-  using expression_tag = void;
-  using indices = std::index_sequence_for<A...>;
-  static constexpr int operands = (0 + ... + A::operands);
-  static constexpr int loaded_bytes = (0 + ... + A::loaded_bytes);
-  static constexpr int widest_bytes = detail::largest(A::widest_bytes...);
-  static constexpr bool weak = Types::template weak<A...>;
-  template <class C>
-  using value_type = typename detail::result_of_call<Types, F, C, indices, A...>::type;
-  template <int V>
-  using registers = detail::pack<typename A::template registers<V>...>;
-
-  F function;
-  detail::pack<A...> arguments;
-
-  template <int V, int First, class Element>
-  WARPWRIGHT_HOST_DEVICE void load(registers<V>& r, Element const& i, std::uint64_t wide) const {
-    load_each<V, First>(r, i, wide, indices{});
-  }
-  template <class C, int V>
-  WARPWRIGHT_HOST_DEVICE value_type<C> value(registers<V> const& r, int j, std::uint64_t i) const {
-    return call_with<C, V>(r, j, i, indices{});
-  }
-  template <int V, class Operand>
-  void describe(Operand*& next) const {
-    describe_each<V>(next, indices{});
-  }
-
- private:
-  using offsets = detail::operand_offsets<A::operands...>;
-  template <int V, int First, class Element, std::size_t... Index>
-  WARPWRIGHT_HOST_DEVICE void load_each(registers<V>& r, Element const& i, std::uint64_t wide,
-                                        std::index_sequence<Index...>) const {
-    (detail::at<Index>(arguments).template load<V, First + offsets::of(Index)>(detail::at<Index>(r),
-                                                                               i, wide),
-     ...);
-  }
-  WARPWRIGHT_NO_EXEC_CHECK
-  template <class C, int V, std::size_t... Index>
-  WARPWRIGHT_HOST_DEVICE value_type<C> call_with(registers<V> const& r, int j, std::uint64_t i,
-                                                 std::index_sequence<Index...>) const {
-    return function(detail::convert<typename Types::template argument<Index, C, A...>>(
-        detail::at<Index>(arguments).template value<C, V>(detail::at<Index>(r), j, i))...);
-  }
-  template <int V, class Operand, std::size_t... Index>
-  void describe_each(Operand*& next, std::index_sequence<Index...>) const {
-    (detail::at<Index>(arguments).template describe<V>(next), ...);
-  }
-};
+struct call : detail::call_of<Types, F, std::index_sequence_for<A...>, A...> {};
 
 /// What compute_as() returns: E with every array and number below converted to T when read.
 template <class T, class E>
@@ -445,14 +435,13 @@ constexpr bool has_value() {
   if constexpr (is_extended_lambda<F> || (is_of_unknown<X> || ...) || !is_map_of<F, X...>()) {
     return true;
   } else {
-    using result = decltype(std::declval<F const&>()(std::declval<value_t<X>>()...));
-    return !std::is_void<result>::value;
+    return !std::is_void<decltype(std::declval<F const&>()(std::declval<value_t<X>>()...))>::value;
   }
 }
 
 template <class Types, class F, class... X>
 constexpr call<Types, F, expression_t<X>...> make_call(F const& function, X const&... x) {
-  return {function, {{as_expression(x)}...}};
+  return {{function, {{as_expression(x)}...}}};
 }
 
 }  // namespace detail
@@ -488,8 +477,11 @@ template <class A>
 inline constexpr bool is_run = is_assignment<A>;
 template <class... A>
 inline constexpr bool is_run<assignments<A...>> = true;
-template <class... A>
-using if_assignments = std::enable_if_t<(is_assignment<A> && ...)>;
+// What run() refuses with a text of its own: what has no output, and assignments without tie().
+template <class... X>
+using if_refused =
+    std::enable_if_t<sizeof...(X) == 1 ? ((is_expression<X> || is_reduction_assignment<X>)&&...)
+                                       : sizeof...(X) != 0 && (is_assignment<X> && ...)>;
 
 }  // namespace detail
 }  // namespace ew

@@ -90,20 +90,14 @@ constexpr bool is_element() {
 // The type in which operands are combined: C++'s common type, without weak numbers where there is a
 // strong floating-point operand.
 template <class, class... T>
-struct common_operand_type_if {
+struct common_operand_type {
   static_assert(sizeof...(T) == 0,
                 "warpwright::ew: these operands have no common type; give structs to map()");
   using type = float;
 };
 template <class... T>
-struct common_operand_type_if<std::void_t<std::common_type_t<T...>>, T...> {
+struct common_operand_type<std::void_t<std::common_type_t<T...>>, T...> {
   using type = std::common_type_t<T...>;
-};
-template <class... T>
-struct common_operand_type : common_operand_type_if<void, T...> {};
-template <class T>
-struct common_operand_type<T> {
-  using type = T;
 };
 template <class C, class... A>
 struct operand_types {
@@ -119,7 +113,7 @@ struct operand_types {
   template <class E>
   using vote =
       std::conditional_t<strong_float && E::weak, bool, typename E::template value_type<C>>;
-  using type = typename common_operand_type<vote<A>...>::type;
+  using type = typename common_operand_type<void, vote<A>...>::type;
 };
 
 template <std::size_t Index, class... A>
@@ -172,15 +166,7 @@ struct after_condition {
   template <class Condition, class... A>
   static constexpr bool weak = (A::weak && ...);
   template <std::size_t Index, class C, class Condition, class... A>
-  struct chosen {
-    using type = typename operand_types<C, A...>::type;
-  };
-  template <class C, class Condition, class... A>
-  struct chosen<0, C, Condition, A...> {
-    using type = bool;
-  };
-  template <std::size_t Index, class C, class... A>
-  using argument = typename chosen<Index, C, A...>::type;
+  using argument = std::conditional_t<Index == 0, bool, typename operand_types<C, A...>::type>;
 };
 
 // Signed integers wrap as unsigned ones do, where C++ leaves overflow undefined; so do the products
@@ -257,14 +243,9 @@ struct result_of_call<Types, F, C, std::index_sequence<Index...>, A...> {
       std::declval<typename Types::template argument<Index, C, A...>>()...))>;
 };
 
-template <class, class F, class... Argument>
-inline constexpr bool callable_with = false;
 template <class F, class... Argument>
-inline constexpr bool callable_with<
-    std::void_t<decltype(std::declval<F const&>()(std::declval<Argument>()...))>, F, Argument...> =
-    true;
-template <class F, class... Argument>
-inline constexpr bool is_callable = callable_with<void, F, Argument...>;
+inline constexpr bool is_callable =
+    std::is_invocable<F const&, Argument...>::value && !std::is_member_pointer<F>::value;
 
 }  // namespace detail
 }  // namespace ew

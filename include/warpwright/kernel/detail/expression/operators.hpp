@@ -105,7 +105,7 @@ struct cast_function {
   static constexpr char const* type_name = element_name<T>();
   template <class From>
   WARPWRIGHT_HOST_DEVICE typename element_traits<T>::value operator()(From from) const {
-    return element_traits<T>::decode(element_traits<T>::encode(prepare_encode<T>(from)));
+    return stored_value<T>(prepare_encode<T>(from));
   }
 };
 

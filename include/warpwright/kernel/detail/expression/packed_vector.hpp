@@ -193,7 +193,11 @@ struct packed_vector<Bits, 1> {
     if constexpr (!std::is_void<part>::value) {
       // True for all elements of an array or for none: their size is a multiple of the part's.
       if (reinterpret_cast<std::uintptr_t>(from) % sizeof(part) == 0) {
-        copy_parts(&only, reinterpret_cast<part const*>(from));
+        c_array<part, sizeof(Bits) / sizeof(part)> parts;
+        for (std::size_t k = 0; k < sizeof(Bits) / sizeof(part); ++k) {
+          parts[k] = reinterpret_cast<part const*>(from)[k];
+        }
+        std::memcpy(static_cast<void*>(&only), parts, sizeof(Bits));
         return;
       }
     }
@@ -205,7 +209,11 @@ struct packed_vector<Bits, 1> {
     using part = widest_part<Bits>;
     if constexpr (!std::is_void<part>::value) {
       if (reinterpret_cast<std::uintptr_t>(to) % sizeof(part) == 0) {
-        store_parts(reinterpret_cast<part*>(to), &only);
+        c_array<part, sizeof(Bits) / sizeof(part)> parts;
+        std::memcpy(parts, static_cast<void const*>(&only), sizeof(Bits));
+        for (std::size_t k = 0; k < sizeof(Bits) / sizeof(part); ++k) {
+          reinterpret_cast<part*>(to)[k] = parts[k];
+        }
         return;
       }
     }
@@ -215,20 +223,6 @@ struct packed_vector<Bits, 1> {
   WARPWRIGHT_HOST_DEVICE void store_anywhere(Bits* to) const { *to = only; }
   [[nodiscard]] WARPWRIGHT_HOST_DEVICE Bits get(int) const { return only; }
   WARPWRIGHT_HOST_DEVICE void set(int, Bits bits) { only = bits; }
-
- private:
-  template <class Part>
-  WARPWRIGHT_HOST_DEVICE static void copy_parts(Bits* to, Part const* from) {
-    Part parts[sizeof(Bits) / sizeof(Part)];
-    for (std::size_t k = 0; k < sizeof(Bits) / sizeof(Part); ++k) parts[k] = from[k];
-    std::memcpy(static_cast<void*>(to), parts, sizeof(Bits));
-  }
-  template <class Part>
-  WARPWRIGHT_HOST_DEVICE static void store_parts(Part* to, Bits const* from) {
-    Part parts[sizeof(Bits) / sizeof(Part)];
-    std::memcpy(parts, static_cast<void const*>(from), sizeof(Bits));
-    for (std::size_t k = 0; k < sizeof(Bits) / sizeof(Part); ++k) to[k] = parts[k];
-  }
 };
 
 }  // namespace ew::detail

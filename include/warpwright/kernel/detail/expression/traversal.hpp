@@ -13,19 +13,12 @@ namespace ew::detail {
 template <class... Leaf>
 struct leaf_list {};
 
+template <class... A, class... B>
+leaf_list<A..., B...> operator|(leaf_list<A...>, leaf_list<B...>);  // of types alone
 template <class... List>
-struct joined_leaves;
-template <>
-struct joined_leaves<> {
-  using type = leaf_list<>;
+struct joined_leaves {
+  using type = decltype((leaf_list<>{} | ... | List{}));
 };
-template <class... A>
-struct joined_leaves<leaf_list<A...>> {
-  using type = leaf_list<A...>;
-};
-template <class... A, class... B, class... Rest>
-struct joined_leaves<leaf_list<A...>, leaf_list<B...>, Rest...>
-    : joined_leaves<leaf_list<A..., B...>, Rest...> {};
 
 /// How a node is walked. Of every node:
 ///   leaves              its leaves from left to right, as a leaf_list
@@ -78,7 +71,9 @@ struct traversal<call<Types, Function, A...>> {
   }
   template <class F>
   static replaced<F> replace(node_type const& node, F const& f) {
-    return replace_each(node, f, indices{});
+    return detail::apply(node.arguments, [&](A const&... a) {
+      return replaced<F>{{node.function, {{traversal<A>::replace(a, f)}...}}};
+    });
   }
 
  private:
@@ -90,11 +85,6 @@ struct traversal<call<Types, Function, A...>> {
   template <std::size_t Index, class Argument, class Node, class F, class... Registers>
   WARPWRIGHT_HOST_DEVICE static void visit_argument(Node& node, F& f, Registers&... r) {
     traversal<Argument>::visit(at<Index>(node.arguments), f, at<Index>(r)...);
-  }
-  template <class F, std::size_t... Index>
-  static replaced<F> replace_each(node_type const& node, F const& f,
-                                  std::index_sequence<Index...>) {
-    return {node.function, {{traversal<A>::replace(at<Index>(node.arguments), f)}...}};
   }
 };
 
@@ -141,11 +131,10 @@ struct input_summary<leaf_list<Leaf...>> {
   static constexpr int count = (0 + ... + (is_input<Leaf>::value ? 1 : 0));
   static constexpr bool of_one_type() { return (is_like_all<Leaf> && ...); }
   static constexpr std::uint64_t find_bits() {
-    bool const inputs[] = {is_input<Leaf>::value..., false};
     std::uint64_t found = 0;
-    for (std::size_t k = 0; k < sizeof...(Leaf); ++k) {
-      if (inputs[k]) found |= std::uint64_t{1} << operand_offsets<Leaf::operands...>::of(k);
-    }
+    int operand = 0;
+    ((found |= is_input<Leaf>::value ? std::uint64_t{1} << operand : 0, operand += Leaf::operands),
+     ...);
     return found;
   }
   static constexpr std::uint64_t bits = find_bits();

@@ -41,11 +41,12 @@ struct
   float re, im;
 };
 
-// The larger exponent field of two floats.
-WARPWRIGHT_HOST_DEVICE inline int larger_exponent(float a, float b) {
+// By which power of two a + bi is scaled to about 1, from -126.
+WARPWRIGHT_HOST_DEVICE inline int exponent_to_one(float a, float b) {
   std::uint32_t const bits_a = bit_copy<std::uint32_t>(a) & 0x7fffffffU;
   std::uint32_t const bits_b = bit_copy<std::uint32_t>(b) & 0x7fffffffU;
-  return static_cast<int>((bits_a > bits_b ? bits_a : bits_b) >> 23U);
+  int const up = 127 - static_cast<int>((bits_a > bits_b ? bits_a : bits_b) >> 23U);
+  return up < -126 ? -126 : up;
 }
 // 2^k, k from -126 to 127.
 WARPWRIGHT_HOST_DEVICE inline float power_of_two(int k) {
@@ -55,10 +56,8 @@ WARPWRIGHT_HOST_DEVICE inline float power_of_two(int k) {
 // (a + bi) / (c + di). Both are scaled to about 1 by powers of two, which is exact, so that no
 // square leaves float's range. The quotient is scaled back in two steps.
 WARPWRIGHT_HOST_DEVICE inline complex_bits quotient(float a, float b, float c, float d) {
-  int const of_dividend = 127 - larger_exponent(a, b);
-  int const of_divisor = 127 - larger_exponent(c, d);
-  int const up_dividend = of_dividend < -126 ? -126 : of_dividend;
-  int const up_divisor = of_divisor < -126 ? -126 : of_divisor;
+  int const up_dividend = exponent_to_one(a, b);
+  int const up_divisor = exponent_to_one(c, d);
   a *= power_of_two(up_dividend);
   b *= power_of_two(up_dividend);
   c *= power_of_two(up_divisor);
@@ -124,8 +123,7 @@ struct complex {
     return {a.re * b, a.im * b};
   }
   WARPWRIGHT_HOST_DEVICE friend constexpr complex operator*(Real a, complex b) { return b * a; }
-  /// |error| <= 6 * 2^-24 |a / b|, without overflow of intermediate results. Both parts of z / 0
-  /// are NaN.
+  /// |error| <= 6 * 2^-24 |a / b|, without intermediate overflow. Both parts of z / 0 are NaN.
   WARPWRIGHT_HOST_DEVICE friend complex operator/(complex a, complex b) {
     detail::complex_bits const q = detail::quotient(a.re, a.im, b.re, b.im);
     return {q.re, q.im};
@@ -145,31 +143,18 @@ struct complex {
   Real im;
 };
 
-namespace detail {
-
-// The body of the ordering operators, which exist for the text of this error.
-template <class Real>
-WARPWRIGHT_HOST_DEVICE bool compare_complex(complex<Real> const&) {
-  static_assert(sizeof(Real) == 0,
-                "warpwright::ew: complex numbers have no order: compare real(), imag(), abs() or "
-                "abs_squared()");
-  return false;
-}
-
-}  // namespace detail
-
-#define WARPWRIGHT_ORDER(symbol)                                                              \
-  template <class Real>                                                                       \
-  WARPWRIGHT_HOST_DEVICE auto operator symbol(complex<Real> const& a, complex<Real> const&) { \
-    return detail::compare_complex(a);                                                        \
+#define WARPWRIGHT_ORDER(symbol)                                                            \
+  template <class Real>                                                                     \
+  WARPWRIGHT_HOST_DEVICE auto operator symbol(complex<Real> const&, complex<Real> const&) { \
+    static_assert(sizeof(Real) == 0,                                                        \
+                  "warpwright::ew: complex numbers have no order: compare real(), imag(), " \
+                  "abs() or abs_squared()");                                                \
+    return false;                                                                           \
   }
-/// Does not compile: complex numbers have no order.
+/// These exist for the text of their error.
 WARPWRIGHT_ORDER(<)
-/// As operator<.
 WARPWRIGHT_ORDER(<=)
-/// As operator<.
 WARPWRIGHT_ORDER(>)
-/// As operator<.
 WARPWRIGHT_ORDER(>=)
 #undef WARPWRIGHT_ORDER
 

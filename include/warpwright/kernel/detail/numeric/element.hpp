@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Element types: their bits in memory and the type in which they are computed. __half,
-// __nv_bfloat16 and the fp8 types are forward-declared, as cuda_fp16.h and cuda_fp8.h are slow to
-// compile.
+// __nv_bfloat16 and the fp8 types are forward-declared: cuda_fp16.h and cuda_fp8.h compile slowly.
 #pragma once
 
 #include <warpwright/kernel/detail/numeric/complex.hpp>
@@ -123,8 +122,7 @@ inline constexpr bool is_long_double = std::is_same<T, long double>::value;
 template <class T>
 inline constexpr bool is_number =
     (std::is_arithmetic<T>::value && !is_long_double<T>) || is_small_float<T>;
-// Types of scalars in expressions; long double is one of them only to be refused by a
-// static_assert.
+// Types of scalars in expressions; long double is one only to be refused by a static_assert.
 template <class T>
 inline constexpr bool is_scalar = is_number<T> || looks_complex<T> || is_long_double<T>;
 
@@ -218,8 +216,7 @@ WARPWRIGHT_HOST_DEVICE inline float round_integer_to_odd(Integer value) {
 #endif
 }
 
-// The argument of element_traits<T>::encode for a value of another type, such that encode's
-// rounding is the only one.
+// The argument of element_traits<T>::encode for another type's value, then rounded once.
 template <class T, class From>
 WARPWRIGHT_HOST_DEVICE inline typename element_traits<T>::value prepare_encode(From from) {
   // An integer of more than 24 bits exceeds the range of the other formats, however it is rounded.
@@ -233,6 +230,13 @@ WARPWRIGHT_HOST_DEVICE inline typename element_traits<T>::value prepare_encode(F
   } else {
     return convert<typename element_traits<T>::value>(from);
   }
+}
+
+// The value of an element that holds `from`, which is of the type that prepare_encode() returns.
+template <class T>
+WARPWRIGHT_HOST_DEVICE inline typename element_traits<T>::value stored_value(
+    typename element_traits<T>::value from) {
+  return element_traits<T>::decode(element_traits<T>::encode(from));
 }
 
 }  // namespace ew::detail

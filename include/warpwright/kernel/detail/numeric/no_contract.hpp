@@ -12,8 +12,7 @@ WARPWRIGHT_BEGIN
 
 namespace ew::detail {
 
-// Arithmetic that no compiler contracts to fused multiply-adds, so that the host computes the same
-// bits as a GPU.
+// Arithmetic that no compiler contracts to fused multiply-adds: the same bits on host and GPU.
 struct no_contract {
   // A product on the host, which g++ would contract with a sum where the processor has fma.
   template <class R>

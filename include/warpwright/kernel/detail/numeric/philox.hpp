@@ -22,8 +22,7 @@ struct four {
   T of[4];
 };
 
-// The keys of the ten rounds, computed on the host: kernels read them as constants, and no thread
-// has to add them up.
+// The keys of the ten rounds, computed on the host: kernels read them as constants.
 struct philox_keys {
   std::uint32_t of[20];
 

@@ -14,8 +14,7 @@ WARPWRIGHT_BEGIN
 
 namespace ew::detail {
 
-/// What the types of one or several assignments decide. Their operands are listed together, each
-/// output before its arrays.
+/// What the types of assignments decide. In the list of operands each output precedes its arrays.
 struct elementwise_types {
   int const* counts;  ///< of operands, of each assignment
   int assignments;
@@ -37,8 +36,7 @@ launch_plan plan_arrays(elementwise_types const& types, array_operand const* ope
                         source_location where);
 
 /// Plans assignments of at least one element that are checked already. Where a strided output does
-/// not suit vectors the plan is of single elements, so that the stores of a warp fall into as few
-/// sectors as possible.
+/// not suit vectors the plan is of single elements, so that a warp's stores fall into few sectors.
 launch_plan plan_operands(elementwise_types const& types, operand const* operands);
 
 /// The outputs that narrow vectors cannot store, a bit each.

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An operand: one array of a kernel as the host plans with it. Every kernel of kernel/ describes
-// its arrays so, whether it is elementwise, a reduction, a function of rows or an update of
-// tensors.
+// its arrays so: elementwise ones, reductions, functions of rows, updates of tensors.
 #pragma once
 
 #include <warpwright/kernel/detail/plan/axes.hpp>

@@ -8,36 +8,23 @@ WARPWRIGHT_BEGIN
 
 namespace ew::detail {
 
-/// The operands of a kernel, which need not follow each other in memory.
-struct operand_list {
-  operand const* each[64];  ///< set as far as there are operands
-  constexpr operand const& operator[](int k) const { return *each[k]; }
-};
-
-constexpr void list_operands(operand_list& list, operand const* operands, int count) {
-  for (int k = 0; k < count; ++k) list.each[k] = operands + k;
-}
-
 WARPWRIGHT_INLINE char const* kind_name(operand const& o) {
   char const* const names[] = {"in",   "row",  "col", "device_scalar", "philox offset",
                                "view", "table"};
   return o.shaped ? "view" : names[static_cast<unsigned char>(o.kind)];
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE text operand_name(operand_list const& operands, int k,
-                                                    int number) {
-  if (k == 0 && number != 0) return text{"output "} + number;
-  if (k == 0) return operands[0].kind == access_pattern::no_output ? "the reduction" : "the output";
-  int position = 0;
-  for (int before = 1; before <= k; ++before)
-    position += operands[before].kind != access_pattern::absent;
-  return text{"operand "} + position + " (" + kind_name(operands[k]) + ")";
+// What an error calls an operand; the position is 0 for the output, else it counts the arrays.
+WARPWRIGHT_COLD WARPWRIGHT_INLINE text name_at(operand const& o, int position, int number) {
+  if (position != 0) return text{"operand "} + position + " (" + kind_name(o) + ")";
+  if (number != 0) return text{"output "} + number;
+  return o.kind == access_pattern::no_output ? "the reduction" : "the output";
 }
 
 WARPWRIGHT_INLINE text operand_name(operand const* operands, int k, int number) {
-  operand_list list;
-  list_operands(list, operands, k + 1);
-  return operand_name(list, k, number);
+  int position = 0;
+  for (int i = 1; i <= k; ++i) position += operands[i].kind != access_pattern::absent;
+  return name_at(operands[k], position, number);
 }
 
 WARPWRIGHT_INLINE void refuse(text const& name, text const& problem, source_location where) {
@@ -80,74 +67,60 @@ WARPWRIGHT_INLINE void refuse_address(std::uint64_t address, unsigned alignment,
          where);
 }
 
-// `number` is that of the output, counted from 1; 0 where there is but one.
-WARPWRIGHT_INLINE void check_operands(operand_list const& operands, int count,
-                                      source_location where, int number) {
-  operand const& out = operands[0];
+// Refuses an operand that does not fit the output; position and number are those of name_at().
+WARPWRIGHT_INLINE void check_operand(operand const& out, operand const& o, int position, int number,
+                                     source_location where) {
+  if (o.kind == access_pattern::absent) return;
   std::uint64_t const n = out.count;
-  for (int k = 0; k < count; ++k) {
-    operand const& o = operands[k];
-    if (o.kind == access_pattern::absent) continue;
-    auto const name = [&] { return operand_name(operands, k, number); };
-    bool const repeats = o.kind == access_pattern::row || o.kind == access_pattern::column;
-    if (o.shaped && o.count != n) {
-      refuse(name(),
-             text{"has a shape of "} + o.count + " elements, but " +
-                 operand_name(operands, 0, number) + " has " + n +
-                 "; give every view() the shape of " + operand_name(operands, 0, number) +
-                 ", with a stride of 0 along what repeats",
-             where);
-    }
-    if (o.kind == access_pattern::elements && o.count != n) {
-      refuse(name(),
-             text{"has "} + count_as_given(o.count) + " elements, but " +
-                 operand_name(operands, 0, number) + " has " + count_as_given(n) +
-                 "; give every in() as many as " + operand_name(operands, 0, number) +
-                 ", or repeat a shorter array with row() or col()",
-             where);
-    }
-    if (n == 0) continue;
-    if (n > max_elements) {
-      refuse(operand_name(operands, 0, number),
-             text{"has "} + count_as_given(n) +
-                 " elements; an array has 0 to 2^59, counted in elements",
-             where);
-    }
-    if (repeats && (o.count == 0 || n % o.count != 0)) {
-      refuse(name(),
-             text{"has cols = "} + count_as_given(o.count) + ", which does not divide " +
-                 operand_name(operands, 0, number) + "'s " + n +
-                 " elements into whole rows; pass the length of one row",
-             where);
-    }
-    if (o.kind == access_pattern::no_output) continue;
-    bool const one = o.kind == access_pattern::single || o.kind == access_pattern::offset;
-    check_address(o.address, o.natural_bytes, one ? 0 : n, name, where);
-    if (k == 0 || in_place(o, out)) continue;
-    if (overlap(o, out, n)) {
-      refuse(name(),
-             text{"spans "} + span_bytes(o, n) + " bytes that overlap " +
-                 operand_name(operands, 0, number) + "'s " + span_bytes(out, n) + ", starting " +
-                 start_relative_to(o, out) + "; write to another array" + in_place_remedy(o, out),
-             where);
-    }
+  auto const name = [&] { return name_at(o, position, number); };
+  auto const output = [&] { return name_at(out, 0, number); };
+  bool const repeats = o.kind == access_pattern::row || o.kind == access_pattern::column;
+  if (o.shaped && o.count != n) {
+    refuse(name(),
+           text{"has a shape of "} + o.count + " elements, but " + output() + " has " + n +
+               "; give every view() the shape of " + output() +
+               ", with a stride of 0 along what repeats",
+           where);
   }
+  if (o.kind == access_pattern::elements && o.count != n) {
+    refuse(name(),
+           text{"has "} + count_as_given(o.count) + " elements, but " + output() + " has " +
+               count_as_given(n) + "; give every in() as many as " + output() +
+               ", or repeat a shorter array with row() or col()",
+           where);
+  }
+  if (n == 0) return;
+  if (n > max_elements) {
+    refuse(
+        output(),
+        text{"has "} + count_as_given(n) + " elements; an array has 0 to 2^59, counted in elements",
+        where);
+  }
+  if (repeats && (o.count == 0 || n % o.count != 0)) {
+    refuse(name(),
+           text{"has cols = "} + count_as_given(o.count) + ", which does not divide " + output() +
+               "'s " + n + " elements into whole rows; pass the length of one row",
+           where);
+  }
+  if (o.kind == access_pattern::no_output) return;
+  bool const one = o.kind == access_pattern::single || o.kind == access_pattern::offset;
+  check_address(o.address, o.natural_bytes, one ? 0 : n, name, where);
+  if (position == 0 || in_place(o, out) || !overlap(o, out, n)) return;
+  refuse(name(),
+         text{"spans "} + span_bytes(o, n) + " bytes that overlap " + output() + "'s " +
+             span_bytes(out, n) + ", starting " + start_relative_to(o, out) +
+             "; write to another array" + in_place_remedy(o, out),
+         where);
 }
 
 WARPWRIGHT_INLINE void check_operands(operand const* operands, int count, source_location where) {
-  operand_list list;
-  list_operands(list, operands, count);
-  check_operands(list, count, where, 0);
+  check_assignments(operands, &count, 1, where);
 }
 
 WARPWRIGHT_INLINE void check_assignments(operand const* operands, int const* counts,
                                          int assignments, source_location where) {
-  if (assignments == 1) return check_operands(operands, counts[0], where);
-  operand_list all;  // one output at a time, then the arrays of every assignment
-  int count = 1;
   operand const* part = operands;
   for (int k = 0; k < assignments; part += counts[k], ++k) {
-    for (int i = 1; i < counts[k]; ++i) all.each[count++] = part + i;
     operand const* other = operands;
     for (int j = 0; j < k; other += counts[j], ++j) {
       auto const name = [k] { return text{"output "} + (k + 1); };
@@ -165,10 +138,19 @@ WARPWRIGHT_INLINE void check_assignments(operand const* operands, int const* cou
       }
     }
   }
-  part = operands;
-  for (int k = 0; k < assignments; part += counts[k], ++k) {
-    all.each[0] = part;
-    check_operands(all, count, where, k + 1);
+  // Each output, then the arrays of every assignment beside it.
+  operand const* out = operands;
+  for (int k = 0; k < assignments; out += counts[k], ++k) {
+    int const number = assignments == 1 ? 0 : k + 1;
+    check_operand(*out, *out, 0, number, where);
+    int position = 0;
+    part = operands;
+    for (int j = 0; j < assignments; part += counts[j], ++j) {
+      for (int i = 1; i < counts[j]; ++i) {
+        position += part[i].kind != access_pattern::absent;
+        check_operand(*out, part[i], position, number, where);
+      }
+    }
   }
 }
 

@@ -29,8 +29,7 @@ struct vector_partition {
 };
 
 /// The partition of most launches: all operands are moved by vectors, all views are narrow, no
-/// element is outside the vectors, and 31 bits count these. A kernel needs no more than their
-/// number.
+/// element is outside the vectors, and 31 bits count these. A kernel needs only their number.
 struct fast_partition {
   using index = fast_index;
   static constexpr std::uint64_t wide = all_wide_bits;

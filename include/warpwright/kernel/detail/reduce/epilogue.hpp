@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Expressions of reductions: `to(p) = silu(sum(a)) * sum(b)` is one reduction, whose kind has the
-// states of both, and evaluates the expression at the end, where load() of a reduction is its
-// result.
+// states of both, and evaluates it at the end, where load() of a reduction is its result.
 #pragma once
 
 #include <warpwright/kernel/detail/expression/traversal.hpp>
@@ -120,7 +119,7 @@ auto make_epilogue(X const& x, std::index_sequence<Index...>, leaf_list<reductio
   using kind = epilogue<X, std::index_sequence<Index...>, reduction<K, E>...>;
   return reduction<kind, call<unconverted, gather_values, E...>>{
       kind{{}, x, {{static_cast<reduction<K, E> const*>(found[Index])->kind}...}},
-      {{}, {{static_cast<reduction<K, E> const*>(found[Index])->expression}...}}};
+      {{{}, {{static_cast<reduction<K, E> const*>(found[Index])->expression}...}}}};
 }
 
 // A reduction, or an expression of reductions as one reduction.

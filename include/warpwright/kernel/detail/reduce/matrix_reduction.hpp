@@ -75,8 +75,7 @@ struct reduce_rows_kernel
   }
 };
 
-// Checks the results, of `length` elements each, and what is read, and calls use(pass, operands) if
-// there are any.
+// Checks the results, of `length` elements each, and operands; calls use(pass, operands) if any.
 template <class Use, class... R>
 void with_matrix_pass(elements const& n, std::uint64_t length, void const* workspace,
                       std::size_t workspace_bytes, Use const& use, R const&... r) {
@@ -116,8 +115,8 @@ void reduce_each_row(Where const& execute, ragged_shape const& ragged, R const&.
 // Vectors of one row that neighbouring threads of a block take: of 16 bytes each they fill whole
 // cache lines. Few, so that the block's other threads combine the states of many blocks quickly.
 inline constexpr unsigned max_columns_per_tile = 16;
-inline constexpr std::size_t max_column_state_bytes =
-    128;  // two for each column and warp are shared
+// Two for each column and warp are shared.
+inline constexpr std::size_t max_column_state_bytes = 128;
 // The states of a thread's columns stay in registers.
 inline constexpr std::size_t max_vector_state_bytes = 128;
 
@@ -185,13 +184,12 @@ struct column_reduction {
     return vector > 1 && cols % vector == 0 &&
            wide_operands(operands, Pass::operands, 0, vector) == bits_of_operands(Pass::operands);
   }
-  // The workspace that suffices for any alignment of the operands; 0: none.
+  // The workspace that suffices for any alignment of the operands; of none, the head alone.
   static constexpr std::uint64_t workspace_bytes(std::uint64_t rows, std::uint64_t cols) {
-    unsigned most = plan(rows, cols, false).splits;
-    if (vector > 1 && cols % vector == 0 && plan(rows, cols, true).splits > most) {
-      most = plan(rows, cols, true).splits;
-    }
-    return most == 1 ? 0 : workspace_head_bytes + most * cols * sizeof(states);
+    unsigned const narrow = plan(rows, cols, false).splits;
+    unsigned const wide = plan(rows, cols, vector > 1 && cols % vector == 0).splits;
+    unsigned const most = narrow > wide ? narrow : wide;
+    return workspace_head_bytes + (most == 1 ? 0 : most * cols * sizeof(states));
   }
 
   // The states of V columns from `column` on, of rows begin, begin + step, ... below end.
@@ -252,19 +250,7 @@ struct reduce_cols_kernel
   std::uint64_t rows;
   std::uint64_t cols;
   unsigned* tickets;
-  states* of_splits;
-
-  reduce_cols_kernel(Pass const& pass, cols_plan const& p, matrix_shape const& shape,
-                     void* workspace)
-      : parameters{pass},
-        plan{p},
-        rows{shape.rows},
-        cols{shape.cols},
-        tickets{static_cast<unsigned*>(workspace)},
-        of_splits{workspace == nullptr
-                      ? nullptr  // where no tile is split
-                      : reinterpret_cast<states*>(static_cast<unsigned char*>(workspace) +
-                                                  workspace_head_bytes)} {}
+  states* of_splits;  // null where no tile is split
 
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
@@ -364,14 +350,19 @@ void reduce_each_column(Where const& execute, void* workspace, std::size_t works
         columns::plan(shape.rows, shape.cols, columns::is_wide(operands, shape.cols));
     std::uint64_t const blocks = plan.tiles * plan.splits;
     execute(blocks < max_matrix_blocks ? blocks : max_matrix_blocks, reduce_threads,
-            reduce_cols_kernel<pass_type>{pass, plan, shape, workspace},
+            reduce_cols_kernel<pass_type>{{},
+                                          pass,
+                                          plan,
+                                          shape.rows,
+                                          shape.cols,
+                                          static_cast<unsigned*>(workspace),
+                                          states_in<typename pass_type::states>(workspace)},
             "warpwright::ew::reduce_cols");
   };
   with_matrix_pass(elements_of(shape), shape.cols, workspace, workspace_bytes, reduce, r...);
 }
 
-/// Lets reduce(goals...) write `count` results of each reduction to a block of a pool, and waits
-/// for them.
+/// Lets reduce(goals...) write `count` results of each to a block of a pool, and waits for them.
 /// @return a vector, or of several reductions a tuple of vectors
 template <class Pool, class Reduce, std::size_t... Index, class... R>
 auto fetch_results(stream_ref stream, Pool& pool, elements const& n, std::uint64_t count,
@@ -398,12 +389,12 @@ auto fetch_results(stream_ref stream, Pool& pool, elements const& n, std::uint64
   reduce(result_assignment<R>{reinterpret_cast<bits_of<result_value<R>>*>(there + begin[Index]),
                               reductions.kind, reductions.expression}...);
   if (count != 0) {
+    void* const to[] = {std::get<Index>(here).data()...};
     cudaError_t status = cudaSuccess;
-    ((status = status != cudaSuccess ? status
-                                     : warpwright::detail::copy_async(
-                                           std::get<Index>(here).data(), there + begin[Index],
-                                           bytes[Index], cudaMemcpyDeviceToHost, stream.get())),
-     ...);
+    for (std::size_t k = 0; k < sizeof...(R) && status == cudaSuccess; ++k) {
+      status = warpwright::detail::copy_async(to[k], there + begin[k], bytes[k],
+                                              cudaMemcpyDeviceToHost, stream.get());
+    }
     // Also after a copy that failed: those before it may still be writing.
     cudaError_t const end = cudaStreamSynchronize(stream.get());
     check(status, "cudaMemcpyAsync", n.where);

@@ -3,11 +3,12 @@
 //
 // The reductions. To add one, write a kind here and a function in reduce.hpp that returns a
 // reduction of it. A kind is a commutative monoid over a state; for elements of type V it has
-//   state<V>, result<V>      the type that is carried, and that of the result
+//   state<V>                 the type that is carried
 //   identity<V>()            the state of no elements
-//   lift<V>(value, i)        the state of one element
 //   combine<V>(a, b)         both combined, in any order
 // and may replace what it inherits from `reducer`:
+//   result<V>                the type of the result
+//   lift<V>(value, i)        the state of one element
 //   append<V>(a, b)          both combined, where all elements of a precede those of b
 //   finish<V>(state, n)      the result of n elements
 //   name                     what describe() prints
@@ -36,10 +37,16 @@ inline constexpr std::uint64_t no_index = ~std::uint64_t{0};
 
 namespace detail {
 
-// What most kinds have in common: a state is the result, and its order does not matter.
+// What most kinds have in common: a state is an element and the result, in any order.
 template <class Kind>
 struct reducer {
   static constexpr bool is_total = false;
+  template <class V, class K = Kind>  // which is not complete yet
+  using result = typename K::template state<V>;
+  template <class V, class K = Kind>
+  WARPWRIGHT_HOST_DEVICE typename K::template state<V> lift(V value, std::uint64_t) const {
+    return convert<typename K::template state<V>>(value);
+  }
   template <class V, class State>
   WARPWRIGHT_HOST_DEVICE State append(State const& a, State const& b) const {
     return static_cast<Kind const&>(*this).template combine<V>(a, b);
@@ -120,7 +127,21 @@ struct summing : reducer<summing<What, Requested, Compensated>> {
         return combine<V>(re, im);
       }
     } else {
-      return initial_states<V>(value);
+      accumulator<V> a = convert<accumulator<V>>(value);
+      if constexpr (What == total::norm) a = multiplies{}(a, a);
+      if constexpr (Compensated) {
+        static_assert(
+            std::is_floating_point<accumulator<V>>::value,
+            "warpwright::ew: compensated() requires a floating-point accumulator; sums of "
+            "integers are exact without it, or add .in<double>()");
+#if defined(__CUDA_ARCH__)
+        return {a, 0};
+#else
+        return {no_contract::rounded_product(a), 0};
+#endif
+      } else {
+        return a;
+      }
     }
   }
   template <class V>
@@ -150,23 +171,6 @@ struct summing : reducer<summing<What, Requested, Compensated>> {
   }
 
  private:
-  template <class V>
-  WARPWRIGHT_HOST_DEVICE static state<V> initial_states(V value) {
-    accumulator<V> a = convert<accumulator<V>>(value);
-    if constexpr (What == total::norm) a = multiplies{}(a, a);
-    if constexpr (Compensated) {
-      static_assert(std::is_floating_point<accumulator<V>>::value,
-                    "warpwright::ew: compensated() requires a floating-point accumulator; sums of "
-                    "integers are exact without it, or add .in<double>()");
-#if defined(__CUDA_ARCH__)
-      return {a, 0};
-#else
-      return {no_contract::rounded_product(a), 0};
-#endif
-    } else {
-      return a;
-    }
-  }
   template <class R, class State>
   WARPWRIGHT_HOST_DEVICE static R whole(State const& s) {
     if constexpr (Compensated) {
@@ -182,7 +186,6 @@ struct summing : reducer<summing<What, Requested, Compensated>> {
 
 template <bool Lowest>
 struct order {
-  static constexpr bool is_lowest = Lowest;
   template <class V>
   WARPWRIGHT_HOST_DEVICE static bool before(V a, V b) {
     return Lowest ? a < b : a > b;
@@ -196,40 +199,30 @@ struct order {
     }
   }
 };
-using lower_first = order<true>;
-using higher_first = order<false>;
 
-template <class Order>
-struct extreme : reducer<extreme<Order>> {
-  static constexpr char const* name = Order::is_lowest ? "min" : "max";
+template <bool Lowest>
+struct extreme : reducer<extreme<Lowest>> {
+  static constexpr char const* name = Lowest ? "min" : "max";
   template <class V>
   using state = V;
   template <class V>
-  using result = V;
-  template <class V>
   WARPWRIGHT_HOST_DEVICE V identity() const {
-    return Order::template last<V>();
-  }
-  template <class V>
-  WARPWRIGHT_HOST_DEVICE V lift(V value, std::uint64_t) const {
-    return value;
+    return order<Lowest>::template last<V>();
   }
   template <class V>
   WARPWRIGHT_HOST_DEVICE V combine(V a, V b) const {
-    return Order::before(a, b) || a != a ? a : b;  // NaN stays
+    return order<Lowest>::before(a, b) || a != a ? a : b;  // NaN stays
   }
 };
 
-template <class Order>
-struct arg_extreme : reducer<arg_extreme<Order>> {
-  static constexpr char const* name = Order::is_lowest ? "argmin" : "argmax";
+template <bool Lowest>
+struct arg_extreme : reducer<arg_extreme<Lowest>> {
+  static constexpr char const* name = Lowest ? "argmin" : "argmax";
   template <class V>
   using state = located<V>;
   template <class V>
-  using result = located<V>;
-  template <class V>
   WARPWRIGHT_HOST_DEVICE located<V> identity() const {
-    return {Order::template last<V>(), no_index};
+    return {order<Lowest>::template last<V>(), no_index};
   }
   template <class V>
   WARPWRIGHT_HOST_DEVICE located<V> lift(V value, std::uint64_t i) const {
@@ -248,7 +241,7 @@ struct arg_extreme : reducer<arg_extreme<Order>> {
  private:
   template <class V>
   WARPWRIGHT_HOST_DEVICE static bool better(V a, V b) {
-    return Order::before(a, b) || (a != a && b == b);  // NaN comes before all numbers
+    return order<Lowest>::before(a, b) || (a != a && b == b);  // NaN comes before all numbers
   }
 };
 
@@ -279,8 +272,6 @@ struct counting : reducer<counting<Test>> {
   static constexpr char const* name = Test::name;
   template <class V>
   using state = std::uint64_t;
-  template <class V>
-  using result = std::uint64_t;
   template <class V>
   WARPWRIGHT_HOST_DEVICE std::uint64_t identity() const {
     return 0;
@@ -382,8 +373,6 @@ struct folding : reducer<folding<T, F>> {
   static constexpr char const* name = "fold";
   template <class V>
   using state = T;
-  template <class V>
-  using result = T;
 
   T neutral;
   F function;
@@ -391,10 +380,6 @@ struct folding : reducer<folding<T, F>> {
   template <class V>
   WARPWRIGHT_HOST_DEVICE T identity() const {
     return neutral;
-  }
-  template <class V>
-  WARPWRIGHT_HOST_DEVICE T lift(V value, std::uint64_t) const {
-    return convert<T>(value);
   }
   WARPWRIGHT_NO_EXEC_CHECK
   template <class V>

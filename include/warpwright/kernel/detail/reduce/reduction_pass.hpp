@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One pass over some expressions that makes the states of several reductions, and the kernel that
-// reduces all elements.
+// One pass over expressions that makes the states of reductions, and the kernel of all elements.
 #pragma once
 
 #include <warpwright/core/detail/container/array.hpp>
@@ -29,8 +28,7 @@ inline constexpr unsigned reduce_threads = 256;
 inline constexpr unsigned reduce_blocks_per_sm = 4;
 inline constexpr unsigned max_reduce_blocks = reduce_blocks_per_sm * 132;
 inline constexpr int reduce_bytes_per_thread = 64;
-// What the states of a thread may take: of a pairwise tree, for registers; of an iteration, for
-// code.
+// What a thread's states may take: of a pairwise tree, for registers; of an iteration, for code.
 inline constexpr std::size_t pairwise_bytes_per_thread = 192;
 inline constexpr std::size_t max_state_bytes_per_iteration = 1024;
 // Of several reductions of rows: with more, a thread took up to 252 registers.
@@ -76,8 +74,7 @@ WARPWRIGHT_HOST_DEVICE bits_of<T> converted_result(R const& result) {
   }
 }
 
-// Vectors of a thread and iteration, a power of two: enough loads, without the code of too many
-// states.
+// Vectors of a thread and iteration, a power of two: enough loads, not too many states' code.
 constexpr int vectors_for_reduction(int vector, int loaded_bytes, std::size_t state_bytes,
                                     std::size_t most = max_state_bytes_per_iteration) {
   int vectors = 4;
@@ -140,8 +137,7 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
   std::uint64_t n;
   void const* shared;
 
-  // Lists the operands behind one that represents the output, and refuses what does not fit
-  // together.
+  // Lists the operands behind one for the output, and refuses what does not fit together.
   static void describe(whole const& expression, std::uint64_t n, c_array<operand, operands>& all,
                        source_location where) {
     all[0] = array_operand{access_pattern::no_output, 0, 1, 1, 0, n};
@@ -267,8 +263,7 @@ struct reduction_pass_of<SameInput, std::index_sequence<Index...>,
     return sum;
   }
 
-  // The states of a thread's part of a row. All loads of an iteration are issued before the first
-  // is used.
+  // The states of a thread's part of a row. All loads of an iteration precede the first use.
   WARPWRIGHT_HOST_DEVICE states partial_of_row(row_share<vector> const& p) const {
     states sum = identities();
     std::uint64_t const begin = p.row.begin;
@@ -308,18 +303,10 @@ using reduction_pass = reduction_pass_of<SameInput, std::index_sequence_for<Goal
 
 // The result of a reduction in the reduction's own type.
 template <class R>
-struct default_result;
-template <class K, class E>
-struct default_result<reduction<K, E>> {
-  using type = typename K::template result<value_t<E>>;
-  using assignment = reduction_assignment<type, K, E>;
-};
-template <class T, class K, class E>
-struct default_result<reduction_assignment<T, K, E>> : default_result<reduction<K, E>> {};
+using result_value = typename decltype(R::kind)::template result<value_t<decltype(R::expression)>>;
 template <class R>
-using result_value = typename default_result<R>::type;
-template <class R>
-using result_assignment = typename default_result<R>::assignment;
+using result_assignment =
+    reduction_assignment<result_value<R>, decltype(R::kind), decltype(R::expression)>;
 
 // The workspace: tickets, the states of blocks, and results that are copied to the host.
 template <class... R>
@@ -380,8 +367,7 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 template <class Pass>
 inline constexpr unsigned min_reduce_blocks = sizeof(typename Pass::states) > 64 ? 1 : 0;
 
-// Every block stores its states in `of_blocks`; the last one combines them in the order of the
-// blocks.
+// Every block stores its states in `of_blocks`; the last one combines them in their order.
 template <class Pass>
 struct reduce_kernel : warpwright::detail::kernel_base<reduce_threads, min_reduce_blocks<Pass>> {
   using states = typename Pass::states;
@@ -391,13 +377,6 @@ struct reduce_kernel : warpwright::detail::kernel_base<reduce_threads, min_reduc
   vector_partition partition;
   unsigned* ticket;
   states* of_blocks;
-
-  reduce_kernel(Pass const& pass, vector_partition const& p, void* workspace)
-      : parameters{pass},
-        partition{p},
-        ticket{static_cast<unsigned*>(workspace)},
-        of_blocks{reinterpret_cast<states*>(static_cast<unsigned char*>(workspace) +
-                                            workspace_head_bytes)} {}
 
   template <class Block>
   WARPWRIGHT_HOST_DEVICE void operator()(Block& block) const {
@@ -446,7 +425,12 @@ void reduce_all(Where const& execute, void* workspace, elements const& n, R cons
                           .partition;
         }
         execute(reduction_blocks(partition.vectors), reduce_threads,
-                reduce_kernel<pass_type>{pass, partition, workspace}, "warpwright::ew::reduce");
+                reduce_kernel<pass_type>{{},
+                                         pass,
+                                         partition,
+                                         static_cast<unsigned*>(workspace),
+                                         states_in<typename pass_type::states>(workspace)},
+                "warpwright::ew::reduce");
       },
       r...);
 }

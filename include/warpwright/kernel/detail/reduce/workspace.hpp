@@ -89,6 +89,13 @@ class host_workspace {
   warpwright::detail::array<unsigned char> memory_;  // aligned as by malloc()
 };
 
+// The states that blocks leave in a workspace, behind the tickets; null of none.
+template <class States>
+States* states_in(void* workspace) {
+  auto* const head = static_cast<unsigned char*>(workspace);
+  return head == nullptr ? nullptr : reinterpret_cast<States*>(head + workspace_head_bytes);
+}
+
 // A block of a pool for one call, freed on the stream even when the call throws.
 template <class Pool>
 class workspace_block {
