@@ -318,7 +318,8 @@ struct in_order_kernel : warpwright::detail::kernel_base<256> {
         }
         WARPWRIGHT_NO_UNROLL
         for (unsigned k = 0; k < words; ++k)
-          for (unsigned word = __shfl_sync(~0U, held, k); word != 0; word &= word - 1)
+          for (unsigned word = __shfl_sync(~0U, held, static_cast<int>(k)); word != 0;
+               word &= word - 1)
             store(first + k * 32 + __ffs(static_cast<int>(word)) - 1, t, max_threads);
       }
 #else

@@ -33,8 +33,7 @@ struct row_cache {
   static constexpr unsigned words = bytes / static_cast<unsigned>(sizeof(word));
 
   word* memory;  // of the block
-  unsigned threads;
-  unsigned thread;
+  unsigned threads, thread;
 
   /// Stores the thread's k-th vector.
   WARPWRIGHT_HOST_DEVICE void put(unsigned k, row_values<R, V> const& x, Loaded const& r) const {

@@ -103,7 +103,7 @@ struct top_k_kernel : warpwright::detail::kernel_base<max_top_k> {
         WARPWRIGHT_UNROLL
         for (unsigned u = 0; u < top_k_kept && u < keys; ++u) {
 #if defined(__CUDA_ARCH__)
-          n += __syncthreads_count(some[threadIdx.x][u] >= least);
+          n += static_cast<unsigned>(__syncthreads_count(some[threadIdx.x][u] >= least));
 #else
           block.for_each_thread([&](unsigned t) { n += some[t][u] >= least ? 1U : 0U; });
 #endif

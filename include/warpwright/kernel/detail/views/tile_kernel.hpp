@@ -33,7 +33,9 @@ struct visit_views {
   }
 };
 template <class F>
-visit_views(F) -> visit_views<F>;
+WARPWRIGHT_HOST_DEVICE visit_views<F> visiting(F const& f) {
+  return {f};
+}
 
 template <class... A>
 using tile_traits_of =
@@ -72,8 +74,8 @@ struct pixel_kernel : warpwright::detail::kernel_base<pixel_threads> {
     unsigned const x = element.coordinates[0];
     if (x >= partition.extent) return;
     unsigned const count = (partition.extent - x + warp_stride - 1) / warp_stride;
-    visit_views const finish{
-        [](auto const& view, auto& r) { view.template finish_load<vector>(r); }};
+    auto const finish =
+        visiting([](auto const& view, auto& r) { view.template finish_load<vector>(r); });
     WARPWRIGHT_NO_UNROLL
     for (unsigned c = 0; c < partition.channels; ++c) {
       warp_strided_index const i{element.index, element.coordinates, from,
@@ -91,7 +93,7 @@ struct pixel_kernel : warpwright::detail::kernel_base<pixel_threads> {
     std::int64_t from = 0;
     output_element element = partition.first(thread, V, from);
     unsigned const count = V == 1 ? partition.channels : partition.pitch;
-    visit_views{[words, from, count](auto const& view) {
+    visiting([words, from, count](auto const& view) {
       using viewed = std::decay_t<decltype(view)>;
       if constexpr (viewed::template fits_pixels<V>) {
         if (view.access != view_access::staged) return;
@@ -99,10 +101,10 @@ struct pixel_kernel : warpwright::detail::kernel_base<pixel_threads> {
         auto const* const start = reinterpret_cast<unsigned char const*>(view.data) + from;
         pixel_vector<bits, V>::load(words, reinterpret_cast<bits const*>(start), count);
       }
-    }}(f.parts);
+    })(f.parts);
     block.trigger_dependents();
     // The next channel of the staged view; the loads of the others are finished.
-    visit_views const take{[words, pitch = partition.pitch](auto const& view, auto& r) {
+    auto const take = visiting([words, pitch = partition.pitch](auto const& view, auto& r) {
       using viewed = std::decay_t<decltype(view)>;
       if constexpr (viewed::template fits_pixels<V>) {
         if (view.access == view_access::staged) {
@@ -110,7 +112,7 @@ struct pixel_kernel : warpwright::detail::kernel_base<pixel_threads> {
         }
       }
       view.template finish_load<V>(r);
-    }};
+    });
     WARPWRIGHT_NO_UNROLL
     for (unsigned c = 0; c < partition.channels; ++c) {
       f.template vector_with<V>(staged_index<staging::pixels>{element}, partition.wide, take);
@@ -144,13 +146,13 @@ struct tile_kernel : warpwright::detail::kernel_base<tile_threads> {
           here, memory, t,
           [&](auto count, output_element const& first, staged_vector const& staged) {
             constexpr int v = decltype(count)::value;
-            visit_views const fill{[&](auto const& view, auto& r) {
+            auto const fill = visiting([&](auto const& view, auto& r) {
               if constexpr (std::decay_t<decltype(view)>::fits_tiles) {
                 if (by == staging::only_view || view.access == view_access::staged)
                   return gather(r, staged);
               }
               view.template finish_load<v>(r);
-            }};
+            });
             f.template vector_with<v>(staged_index<by>{first}, partition.wide, fill);
           });
     });
