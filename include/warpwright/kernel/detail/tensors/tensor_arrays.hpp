@@ -83,7 +83,7 @@ struct tensor_arrays_of<std::index_sequence<Index...>, S...> {
   template <int V, class F>
   WARPWRIGHT_HOST_DEVICE static void update(F const& f, registers<V> const& r, pointers const& to,
                                             std::uint64_t i, std::uint32_t wide) {
-    registers<V> result;
+    registers<V> result WARPWRIGHT_ZERO_ON_HOST;
     WARPWRIGHT_UNROLL
     for (int j = 0; j < V; j += 2) {
       values const low = updated<V>(f, r, j);
