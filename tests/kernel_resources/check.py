@@ -9,7 +9,7 @@
 The builds use `nvcc -Xptxas=-v` and record.sh as the compiler's launcher, which keeps a report beside
 each object, so nothing is compiled here. Spilled values and arrays that cannot be kept in registers lie
 on a thread's stack, in local memory: a kernel of namespace warpwright must have no stack, unless it is
-among ALLOWED. It prints the most registers of each template of kernels; with --each, of each kernel. The exit status is
+among ALLOWED or MAY_SPILL. It prints the most registers of each template of kernels; with --each, of each kernel. The exit status is
 1 where a kernel has too much of either, and where there is no report of a target.
 """
 import os
@@ -33,6 +33,15 @@ ALLOWED = (
     (r"\bmeasure_kernel\b", 32, "cosf of the schedule, as above; at most of pi: the branch is not taken"),
 )
 
+# Tests of expressions with so many values beside a row that kernels spill some: a regular expression for the report,
+# and at most how many bytes of stack. More registers would halve the threads of an SM, for every expression.
+MAY_SPILL = (
+    (r"/kernel_cross_entropy\.dir/", 96),  # weights of classes, and labels that are smoothed, of 16-bit numbers
+    (r"/kernel_large_rows\.dir/", 112),  # bytes that are quantised: 16 of a vector
+    (r"/kernel_row_gradients\.dir/", 24),  # a view and a draw; two results of other types
+    (r"/kernel_rows_interface\.dir/", 96),  # a streamed layer norm with a scale alone; all statistics at once
+)
+
 # Most registers of a thread: a regular expression for the demangled name, how many, and why. The first that fits counts.
 MOST_REGISTERS = (
     (r"\btop_k_kernel<", 64, "blocks of 1,024 threads"),
@@ -52,9 +61,11 @@ class Kernel:
         self.symbol, self.arch, self.name = symbol, arch, symbol
         self.stack = self.stores = self.loads = self.registers = 0
 
-    def allowed(self):
-        return self.stack == 0 or self.stores == 0 and any(
-            self.stack <= most and re.search(pattern, self.name) for pattern, most, _ in ALLOWED)
+    def allowed(self, path):
+        return (self.stack == 0
+                or any(self.stack <= most and re.search(pattern, path) for pattern, most in MAY_SPILL)
+                or self.stores == 0 and any(
+                    self.stack <= most and re.search(pattern, self.name) for pattern, most, _ in ALLOWED))
 
     def most_registers(self):
         return next(most for pattern, most, _ in MOST_REGISTERS if re.search(pattern, self.name))
@@ -152,8 +163,8 @@ def main(arguments):
             most[kernel.arch] = max(most.get(kernel.arch, 0), kernel.registers)
             name = shorter(kernel.name) if each else template_of(kernel.name)
             of_template[name] = max(of_template.get(name, 0), kernel.registers)
-            excused += kernel.stack > 0 and kernel.allowed()
-            if not kernel.allowed() or kernel.registers > kernel.most_registers():
+            excused += kernel.stack > 0 and kernel.allowed(path)
+            if not kernel.allowed(path) or kernel.registers > kernel.most_registers():
                 bad.append((path, kernel))
     if kernels == 0:
         sys.exit(f"kernel_resources: no kernel of ours in {' '.join(arguments)}: are these reports of CUDA objects?")
@@ -163,13 +174,13 @@ def main(arguments):
               file=sys.stderr)
     if bad:
         print(f"kernel_resources: {len(bad)} of {kernels} kernels use local memory, or too many registers; keep fewer "
-              "values at once, no array indexed at run time, or add them to ALLOWED or MOST_REGISTERS with the reason",
+              "values at once, no array indexed at run time, or add them to ALLOWED, MAY_SPILL or MOST_REGISTERS with the reason",
               file=sys.stderr)
         return 1
     for name in sorted(of_template, key=lambda n: (-of_template[n], n)):
         print(f"{of_template[name]:5} registers  {name}")
     print(f"{kernels} kernels of ours in {len(reports)} objects, none with local memory"
-          + (f" but {excused} of ALLOWED" if excused else "") + "; most registers: "
+          + (f" but {excused} of ALLOWED and MAY_SPILL" if excused else "") + "; most registers: "
           + ", ".join(f"{arch} {most[arch]}" for arch in sorted(most, key=lambda a: (len(a), a))))
     return 0
 
