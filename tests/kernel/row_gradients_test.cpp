@@ -454,6 +454,19 @@ TEST_CASE("sums of rows and shared values of one type are told apart by their nu
   CHECK(message(ew::row_sum(in_a) * ew::row_sum(in_a)) == "accepted");
 }
 
+TEST_CASE("backward functions take numbers in place of arrays") {
+  std::vector<float> const y{0.5F, 0.25F, 0.5F, 1.0F, 2.0F, 4.0F};
+  std::vector<float> dx(6);
+  auto const in = ew::in(y.data(), 6);
+  ew::run_row_gradients_host({2, 3}, ew::out(dx.data(), 6) = ew::softmax_backward(in, 2.0F));
+  CHECK(dx == std::vector<float>{-4.0F, -4.5F, -4.0F, -26.0F, -24.0F, -20.0F});
+  ew::run_row_gradients_host({2, 3}, ew::out(dx.data(), 6) = ew::log_softmax_backward(in, 0.0F));
+  CHECK(dx == std::vector<float>{-0.75F, -1.0F, -0.75F, -6.0F, -5.0F, -3.0F});
+  ew::run_row_gradients_host(
+      {2, 3}, ew::out(dx.data(), 6) = ew::layer_norm_backward(1.0F, in, 0.5F, 2.0F).dx());
+  CHECK(dx[0] == 0.0F);
+}
+
 TEST_CASE("a matrix without elements gives the results of no elements") {
   ww::stream s;
   ww::memory_pool pool{ww::device_id{0}};

@@ -34,7 +34,8 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 /// find are columns. With cols = 0 every result is that of no elements. A row's results are the
 /// same bits in every run, and whatever the number of rows; but few rows of 64 KiB and more are
 /// added in another order than many, and in another one below compute capability 9.0.
-/// @pre all memory is accessible from the stream's device and stays alive until the kernel has run
+/// @pre all memory is accessible from the stream's device and stays alive until the kernel has
+///   run; no result overlaps `lengths` of a ragged_shape, which is not checked
 /// @param shape   `{rows, cols}`, up to 2^59 elements, cols up to 2^31; causal(), or
 ///   ragged_shape{{rows, cols}, lengths}: mean() and the like divide by the lengths, and the
 ///   results of a row of length 0 are those of no elements

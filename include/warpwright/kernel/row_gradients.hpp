@@ -25,12 +25,14 @@ namespace ew {
 namespace detail {
 
 // What has no array, and what is shared already, stays as it is.
-template <int Number, class E>
-auto make_once(E const& x) {
+template <int Number, class X>
+auto make_once(X const& x) {
+  auto const e = as_expression(x);
+  using E = std::decay_t<decltype(e)>;
   if constexpr (E::operands == 0 || is_pass_node<E>) {
-    return x;
+    return e;
   } else {
-    return pass_node<pass_value::once, Number, E>{x};
+    return pass_node<pass_value::once, Number, E>{e};
   }
 }
 // Numbers of once() that users' do not take.
@@ -112,7 +114,7 @@ auto make_norm_gradients(Dy const& dy, X const& x, Rstd const& rstd, Gamma const
   auto const d = make_once<once_dy>(dy);
   auto const s = make_once<once_of_row>(rstd);
   auto const y = make_once<once_y>(x * s);
-  auto const g = make_once<once_gamma>(as_expression(gamma));
+  auto const g = make_once<once_gamma>(gamma);
   return norm_gradients<Centered, std::decay_t<decltype(d)>, std::decay_t<decltype(y)>,
                         std::decay_t<decltype(s)>, std::decay_t<decltype(g)>>{d, y, s, g};
 }

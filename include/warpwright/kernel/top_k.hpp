@@ -29,7 +29,8 @@ inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
 ///   what is read
 /// @throws cuda_error             when a launch fails; what the pool throws
 /// **Stream:** one kernel, or two where blocks share rows. **Threads:** any. **Capture:** legal, as
-/// the pool's. **Cost:** every element is read once; rows in ascending order take longer.
+/// the pool's. **Cost:** every element is read once; rows in ascending order, and many equal values
+/// as of 16-bit elements, take longer.
 template <class Pool, class X, class T, class Index, class = detail::if_pool<Pool>,
           class = detail::if_expression<X>>
 void top_k(stream_ref stream, Pool& pool, matrix_shape const& shape, std::uint64_t k, X const& x,
@@ -41,7 +42,7 @@ void top_k(stream_ref stream, Pool& pool, matrix_shape const& shape, std::uint64
                      detail::as_expression(x), values, indices);
 }
 
-/// The same on the calling thread, over arrays in host memory.
+/// The same on the calling thread, over arrays in host memory. **Threads:** any.
 template <class X, class T, class Index, class = detail::if_expression<X>>
 void top_k_host(matrix_shape const& shape, std::uint64_t k, X const& x, T* values, Index* indices) {
   auto const memory = [](std::size_t bytes) { return detail::host_workspace{bytes}; };

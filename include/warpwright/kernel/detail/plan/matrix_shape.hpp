@@ -114,6 +114,7 @@ class ragged_shape {
       : shape_{rows, cols, caller} {}
   /// @param lengths  of each row, in memory that the runtime's kernels can read, when they run;
   ///   what is more than the columns counts as these
+  /// @throws std::invalid_argument  for a null pointer with rows
   ragged_shape(matrix_shape const& shape, std::uint32_t const* lengths)
       : shape_{shape}, lengths_{lengths, false, 0, {}} {
     if (lengths == nullptr && shape.rows != 0) {

@@ -282,7 +282,8 @@ struct gradient_call {
     if (!found.are_one) {
       warpwright::detail::throw_invalid_argument(
           "ew: two expressions of one type in once(), row_sum() or row_mean() are of other arrays "
-          "or numbers; give each a number of its own, as in row_sum<1>(x)",
+          "or numbers; give each a number of its own, as in row_sum<1>(x), or once<1>(x) around "
+          "what a backward function takes",
           shape.where);
     }
     return {{*of_type<Node const*>(found.first)}...};

@@ -93,8 +93,8 @@ struct is_row_total<pass_node<What, Number, E>>
 template <class V>
 struct refused_state {
   static_assert(sizeof(V) == 0,
-                "warpwright::ew: column_sum() and column_max() are of run_row_gradients(); "
-                "reduce_cols() takes sum() and max()");
+                "warpwright::ew: column_sum() and column_max() are of run_row_gradients(), alone "
+                "behind to(pointer) = or +=; reduce_cols() takes sum() and max()");
   using type = V;
 };
 // The kind of a reduction (reducers.hpp) that each column has.
