@@ -151,7 +151,7 @@ template <class Dy, class Y, class = detail::if_operands<Dy, Y>>
 template <class Dy, class Y, class = detail::if_operands<Dy, Y>>
 [[nodiscard]] auto log_softmax_backward(Dy const& dy, Y const& y) {
   auto const d = detail::make_once<detail::once_dy>(dy);
-  return d - exp(y) * row_sum(d);
+  return d - exp(detail::as_expression(y)) * row_sum(d);
 }
 
 /// The size of the workspace that run_row_gradients() requires, in bytes: at most some 264 rows of
