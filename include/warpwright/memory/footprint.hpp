@@ -77,7 +77,7 @@ enum class recomputation {
 
 namespace detail {
 
-constexpr std::uint64_t values_of(optimizer_kind kind) noexcept {
+constexpr std::uint64_t values_per_parameter(optimizer_kind kind) noexcept {
   constexpr std::uint64_t numbers[] = {0, 1, 2, 2};
   return numbers[static_cast<int>(kind)];
 }
@@ -93,7 +93,7 @@ constexpr precision optimizer_precision(optimizer_kind kind, precision p) noexce
 ///   here, as half a byte in a training_plan
 [[nodiscard]] constexpr std::uint64_t optimizer_bytes_per_parameter(
     optimizer_kind kind, precision p = precision::fp32) noexcept {
-  return (detail::values_of(kind) * bits_of(detail::optimizer_precision(kind, p)) + 7) / 8;
+  return (detail::values_per_parameter(kind) * bits_of(detail::optimizer_precision(kind, p)) + 7) / 8;
 }
 
 namespace detail {
@@ -123,7 +123,7 @@ constexpr saturated storage_of(saturated elements, precision p) noexcept {
 // Each value of the state is an array of its own.
 constexpr saturated optimizer_state_of(std::uint64_t parameters, optimizer_kind kind,
                                        precision p) noexcept {
-  return values_of(kind) * storage_of(parameters, optimizer_precision(kind, p));
+  return values_per_parameter(kind) * storage_of(parameters, optimizer_precision(kind, p));
 }
 
 // Not constexpr, so that in a constant expression the compiler's error names the function.
