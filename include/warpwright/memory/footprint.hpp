@@ -93,7 +93,8 @@ constexpr precision optimizer_precision(optimizer_kind kind, precision p) noexce
 ///   here, as half a byte in a training_plan
 [[nodiscard]] constexpr std::uint64_t optimizer_bytes_per_parameter(
     optimizer_kind kind, precision p = precision::fp32) noexcept {
-  return (detail::values_per_parameter(kind) * bits_of(detail::optimizer_precision(kind, p)) + 7) / 8;
+  return (detail::values_per_parameter(kind) * bits_of(detail::optimizer_precision(kind, p)) + 7) /
+         8;
 }
 
 namespace detail {
