@@ -55,6 +55,8 @@ class nccl_pair : noncopyable {
     result = wait(result, deadline, over);
     if (result != ncclSuccess || over()) {
       abort();
+      while (!wait_for_abort(1.0)) {
+      }  // another thread's: until the guard has ended, NCCL writes split_
       if (split_ != nullptr) static_cast<void>(ncclCommAbort(exchange(split_, nullptr)));
       return result;
     }
@@ -121,12 +123,14 @@ class nccl_pair : noncopyable {
   WARPWRIGHT_COLD void abort_guard() noexcept {
     device_scope const device{device_};
     relaxed_capture_mode const relaxed;
+    static_cast<void>(aborts_.fetch_add(1, memory_order::acq_rel));
     ncclComm_t guard = nullptr;
     {
       unique_lock<mutex> const lock{guard_mutex_};
       guard = exchange(guard_, nullptr);
     }
     if (guard != nullptr) static_cast<void>(ncclCommAbort(guard));
+    static_cast<void>(aborts_.fetch_sub(1, memory_order::acq_rel));
   }
 
   int device_;
