@@ -1,4 +1,4 @@
-// expect: warpwright::ew::run_rows_host: takes several outputs as arguments
+// expect: warpwright::ew::run_rows_host: takes `out(pointer, count)
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //

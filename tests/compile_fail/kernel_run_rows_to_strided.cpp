@@ -1,4 +1,4 @@
-// expect: warpwright::ew::run_rows_host: an output is a strided array; it takes arrays without gaps
+// expect: warpwright::ew::run_rows_host: takes `out(pointer, count) = expression`
 // SPDX-FileCopyrightText: Copyright (c) 2026 The warpwright authors
 // SPDX-License-Identifier: Apache-2.0
 //

@@ -170,6 +170,7 @@ TEST_CASE("reductions of rows with lengths of their own") {
 TEST_CASE("lengths at a null pointer and heads without queries are refused") {
   CHECK_THROWS_WITH((ew::ragged_shape{{3, 4}, nullptr}), contains("lengths of 3 rows"));
   CHECK_THROWS_WITH(ew::causal({3, 4}, 0), contains("0 queries"));
+  CHECK_THROWS_WITH(ew::causal({3, 4}, ~0ULL), contains("18446744073709551615 queries"));
 }
 
 }  // namespace

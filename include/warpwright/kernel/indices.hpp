@@ -135,6 +135,13 @@ void run_in_order(stream_ref stream,
   kernel const k{{}, all{stored}, index, a.size / a.data.array.cols, wide};
   warpwright::detail::on_stream{stream, where}(blocks, 256, k, "warpwright::ew::run_in_order");
 }
+/// What adds no rows is refused at compile time.
+template <class A>
+void run_in_order(stream_ref, A const&, source_location = source_location::current()) {
+  static_assert(warpwright::detail::always_false<A>,
+                "warpwright::ew::run_in_order: takes `out_at(data, count, n, col(index, cols)) += "
+                "x`, rows to add; single elements are rows of cols = 1");
+}
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
 }  // namespace ew

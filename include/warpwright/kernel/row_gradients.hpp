@@ -156,6 +156,7 @@ template <class Dy, class Y, class = detail::if_operands<Dy, Y>>
 
 /// The size of the workspace that run_row_gradients() requires, in bytes: at most some 264 rows of
 /// the states of the column reductions, a float for each column_sum(), and 2 KB.
+/// @throws std::invalid_argument  for a matrix of more than 2^59 elements
 template <class... Goal>
 [[nodiscard]] std::size_t row_gradients_workspace_bytes(matrix_shape const& shape, Goal const&...) {
   return detail::gradient_call<Goal...>::workspace_bytes(shape);
@@ -191,6 +192,7 @@ void run_row_gradients(stream_ref stream, reduction_workspace const& workspace,
                                       workspace.data(), workspace.size_bytes(), shape, goals...);
 }
 /// The same with a workspace from a pool, where there are reductions.
+/// @throws what the pool throws, too
 /// **Capture:** as the pool's. **Cost:** an allocation more.
 template <class Pool, class... Goal, class = detail::if_pool<Pool>>
 void run_row_gradients(stream_ref stream, Pool& pool, matrix_shape const& shape,
@@ -216,6 +218,7 @@ void run_row_gradients(stream_ref stream, matrix_shape const& shape, Goal const&
   call::run(warpwright::detail::on_stream{stream, shape.where}, nullptr, 0, shape, goals...);
 }
 /// The same on the calling thread, over arrays in host memory, in the order in which a GPU adds.
+/// @throws std::bad_alloc  when host memory runs out; std::invalid_argument as above
 /// **Threads:** any.
 template <class... Goal>
 void run_row_gradients_host(matrix_shape const& shape, Goal const&... goals) {

@@ -165,17 +165,21 @@ void run_rows_host(ragged_shape const& shape, assignment<T, E> const&... a) {
   detail::run_row_function(warpwright::detail::on_calling_thread{shape.shape().where}, shape, a...);
 }
 
-/// Several outputs are arguments, not a tie(); refused at compile time, by run_rows_host(), too.
+/// Other goals are refused at compile time.
 template <class... A>
-void run_rows(stream_ref, matrix_shape const&, assignments<A...> const&) {
+void run_rows(stream_ref, ragged_shape const&, A const&...) {
   static_assert(warpwright::detail::always_false<A...>,
-                "warpwright::ew::run_rows: takes several outputs as arguments; leave out tie()");
+                "warpwright::ew::run_rows: takes `out(pointer, count) = expression`, several as "
+                "arguments without tie(); strided arrays, out_at() and to() take a run() or "
+                "reduce() of what out() has stored");
 }
 template <class... A>
-void run_rows_host(matrix_shape const&, assignments<A...> const&) {
+void run_rows_host(ragged_shape const&, A const&...) {
   static_assert(
       warpwright::detail::always_false<A...>,
-      "warpwright::ew::run_rows_host: takes several outputs as arguments; leave out tie()");
+      "warpwright::ew::run_rows_host: takes `out(pointer, count) = expression`, several as "
+      "arguments without tie(); strided arrays, out_at() and to() take a run() or "
+      "reduce() of what out() has stored");
 }
 
 }  // namespace WARPWRIGHT_HIDDEN_NAMESPACE

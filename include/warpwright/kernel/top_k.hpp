@@ -43,6 +43,7 @@ void top_k(stream_ref stream, Pool& pool, matrix_shape const& shape, std::uint64
 }
 
 /// The same on the calling thread, over arrays in host memory. **Threads:** any.
+/// @throws std::bad_alloc  when host memory runs out; std::invalid_argument as above
 template <class X, class T, class Index, class = detail::if_expression<X>>
 void top_k_host(matrix_shape const& shape, std::uint64_t k, X const& x, T* values, Index* indices) {
   auto const memory = [](std::size_t bytes) { return detail::host_workspace{bytes}; };

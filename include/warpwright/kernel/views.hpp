@@ -326,25 +326,6 @@ strided_output<T, Rank> out(view_input<T, Rank> const&) {
                 "out(array(pointer, shape).sliced(…))");
 }
 
-inline namespace WARPWRIGHT_COMPILER_NAMESPACE WARPWRIGHT_HIDDEN_NAMESPACE {
-
-/// Functions of rows do not write strided arrays; refused at compile time.
-template <class... A, class = detail::if_strided<A...>>
-void run_rows(stream_ref, matrix_shape const&, A const&...) {
-  static_assert(warpwright::detail::always_false<A...>,
-                "warpwright::ew::run_rows: an output is a strided array; it takes arrays without "
-                "gaps, as out(pointer, rows * cols)");
-}
-/// As above.
-template <class... A, class = detail::if_strided<A...>>
-void run_rows_host(matrix_shape const&, A const&...) {
-  static_assert(warpwright::detail::always_false<A...>,
-                "warpwright::ew::run_rows_host: an output is a strided array; it takes arrays "
-                "without gaps, as out(pointer, rows * cols)");
-}
-
-}  // namespace WARPWRIGHT_HIDDEN_NAMESPACE
-
 /// Reductions do not write strided arrays; refused at compile time.
 template <class T, int Rank>
 detail::refused_target to(strided_array<T, Rank> const&) {

@@ -135,14 +135,14 @@ class ragged_shape {
 };
 
 /// Rows of causal attention: row r has `first + r % queries` elements, cols at most.
-/// @param queries  rows of one head, at least 1
+/// @param queries  rows of one head, 1 to 2^59
 /// @param first    keys that the first query attends to: 1, and those of earlier tokens
-/// @throws std::invalid_argument  for no queries
+/// @throws std::invalid_argument  for other queries
 inline ragged_shape causal(matrix_shape const& shape, std::uint64_t queries,
                            std::uint32_t first = 1) {
-  if (queries == 0) {
-    warpwright::detail::throw_invalid_argument("ew: a head has 0 queries; give 1 or more",
-                                               shape.where);
+  if (queries == 0 || queries > detail::max_elements) {
+    warpwright::detail::throw_invalid_argument(
+        detail::text{"ew: a head has "} + queries + " queries; give 1 to 2^59", shape.where);
   }
   return {shape, detail::row_lengths{nullptr, true, first, detail::fast_divisor{queries}}};
 }

@@ -172,13 +172,6 @@ struct refused_target {
   }
 };
 
-template <class A>
-inline constexpr bool is_strided_assignment = false;
-template <class T, int Rank, class E>
-inline constexpr bool is_strided_assignment<strided_assignment<T, Rank, E>> = true;
-template <class... A>
-using if_strided = std::enable_if_t<(is_strided_assignment<A> || ...)>;
-
 }  // namespace detail
 }  // namespace ew
 
