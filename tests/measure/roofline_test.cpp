@@ -224,7 +224,7 @@ TEST_CASE("other devices are linked, and a failing call is reported without a le
       CHECK_THROWS(ww::measure_ceilings(stream, options));
     }
     // Copies that still run when a call fails, and their memory goes.
-    for (std::uint64_t k = 1; k < 5000; k += 1 + k / 8) {
+    for (std::uint64_t k = 1; k < 5000; k += 1 + k / 3) {
       ww::testing::scoped_fault_plan const plan{
           ww::testing::fault_plan{}
               .fail("cudaEventRecord", k, cudaErrorUnknown)

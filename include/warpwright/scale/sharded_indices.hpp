@@ -19,6 +19,14 @@ WARPWRIGHT_BEGIN
 /// Setters return a changed copy. **Threads:** a value. **Cost:** no memory; some 20 ns an index.
 class sharded_indices {
   using self = sharded_indices;
+  // Before its uses: Clang 14 evaluates no call of a template that it has not read yet.
+  template <class T>
+  constexpr self with(T self::*value, T to) const noexcept {
+    self copy = *this;
+    copy.*value = to;
+    copy.key_ = hash(copy.epoch_, hash(copy.seed_));
+    return copy;
+  }
 
  public:
   /// @param count  of the items
@@ -118,13 +126,6 @@ class sharded_indices {
       i = a << bits_ | b;
     } while (i >= n_);
     return i;
-  }
-  template <class T>
-  constexpr self with(T self::*value, T to) const noexcept {
-    self copy = *this;
-    copy.*value = to;
-    copy.key_ = hash(copy.epoch_, hash(copy.seed_));
-    return copy;
   }
 
   std::uint64_t n_, rest_ = 0;
