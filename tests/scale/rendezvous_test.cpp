@@ -250,12 +250,16 @@ TEST_CASE("programs that say nothing keep no place and no descriptor") {
       silent.push_back(ww::detail::connect_to("localhost", port, soon, problem));
       silent.back().valid() ? ++i : ::usleep(10000);
     }
-    if (rank == 1) {  // and one says what it must not yet
+    if (rank == 1) {  // and one says what it must not yet, at once: else it may be in the group
       using namespace ww::detail;
       hello_message const hello{store_version, 2, 8.0, nonce_of(""), 0, this_process(1)};
+      std::string both;
       for (auto const kind : {message_kind::hello, message_kind::part}) {
-        static_cast<void>(send_message(silent[0].get(), {kind, sizeof hello, 1}, &hello, soon));
+        message_header const header{kind, sizeof hello, 1};
+        both.append(reinterpret_cast<char const*>(&header), sizeof header);
+        both.append(reinterpret_cast<char const*>(&hello), sizeof hello);
       }
+      static_cast<void>(::send(silent[0].get(), both.data(), both.size(), MSG_NOSIGNAL));
     }
     std::string const text = group_of(ww::rendezvous::tcp(local(port), rank, 2), 8.0);
     return std::clock() < CLOCKS_PER_SEC ? text : "has spun";
