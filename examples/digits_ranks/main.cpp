@@ -187,7 +187,7 @@ void train(std::string const& folder, useconds_t pause_us) {
 
 std::vector<pid_t> start_ranks(std::string const& folder, int ranks, bool slowly) {
   static int runs = 0;
-  std::string const port = std::to_string(21000 + (::getpid() % 500) * 40 + ++runs);
+  std::string const port = std::to_string(12000 + (::getpid() % 1000) * 20 + ++runs);
   std::vector<pid_t> all;
   for (int rank = 0; rank < ranks; ++rank) {
     std::vector<std::string> arguments{folder};

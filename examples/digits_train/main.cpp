@@ -180,7 +180,7 @@ int main(int argc, char** argv) try {
   } else if (std::strcmp(option, "--float") == 0) {
     train<float>(argv[1], 0);
   } else if (argc == 2 || slowly) {
-    train<__half>(argv[1], slowly ? 2000 : 0);
+    train<__half>(argv[1], slowly ? 10000 : 0);
   } else {
     throw std::invalid_argument{"usage: digits_train [RUN [--float]]"};
   }

@@ -220,7 +220,7 @@ TEST_CASE("other threads get the heap while CUDA is asked for memory") {
   segments t;
   testing::reset_call_counts();
   testing::scoped_fault_plan const slow{
-      testing::fault_plan{}.delay("cudaMalloc", 1, std::chrono::milliseconds{100})};
+      testing::fault_plan{}.delay("cudaMalloc", 1, std::chrono::milliseconds{1000})};
   std::atomic<bool> growing{true};
   std::atomic<bool> got_it{false};
   heap_guard lock{t.heap.lock};

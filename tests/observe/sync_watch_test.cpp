@@ -36,10 +36,11 @@ struct objects {
     cudaEventDestroy(event);
     cudaStreamDestroy(stream);
   }
-  // 20 ms of work: longer than a thread is kept from a busy processor, mostly.
+  // 200 ms of work: longer than a thread is kept from a busy processor.
   void work() const {
     cudaLaunchHostFunc(
-        stream, [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }, nullptr);
+        stream, [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(200)); },
+        nullptr);
   }
 
   static constexpr std::size_t bytes = std::size_t{1} << 20U;
@@ -75,7 +76,7 @@ void call(char const* name, Parameters const& parameters, Body const& body) {
   subscribed(nullptr, 2, 0, &data);
 }
 
-void nap() { std::this_thread::sleep_for(std::chrono::microseconds(200)); }
+void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(12)); }
 
 }  // namespace
 
@@ -167,7 +168,7 @@ TEST_CASE("CUPTI's callbacks: the stream is asked, unless a capture forbids it")
   } const copy{o.pageable.data(), o.device, 1, 2, o.stream},
       of_pinned{o.pinned, o.device, 1, 2, o.stream};
   detail::activity_functions const functions = scripted();
-  ww::sync_watch watch{ww::sync_watch_options{}.min_seconds(100e-6), &functions};
+  ww::sync_watch watch{ww::sync_watch_options{}.min_seconds(10e-3), &functions};
   call("cudaStreamSynchronize", named, nap);  // idle
   call("cudaMemcpyAsync_v3020", copy, nap);
   call("cudaLaunchKernel", named, nap);

@@ -107,31 +107,36 @@ TEST_CASE("without a schedule all steps are recorded, until results are asked fo
 
 TEST_CASE("kernels take the time that they take", "[observe][trace]") {
   ww::stream const stream;
-  ww::trace trace{ww::trace_options{}.schedule(0, 1, 1)};
-  for (int i = 0; i < 2; ++i) {
-    time_in_kernels = 0;
-    auto const step = trace.step();
-    for (int k = 0; k < 20; ++k) launch(stream, 300);
-    stream.synchronize();
+  // Once undisturbed: a thread may lose its processor between its record and its own clock.
+  bool same = false;
+  for (int attempt = 0; attempt < 5 && !same; ++attempt) {
+    ww::trace trace{ww::trace_options{}.schedule(0, 1, 1)};
+    for (int i = 0; i < 2; ++i) {
+      time_in_kernels = 0;
+      auto const step = trace.step();
+      for (int k = 0; k < 20; ++k) launch(stream, 300);
+      stream.synchronize();
+    }
+    ww::kernel_table const table = trace.kernels();
+    REQUIRE(table.rows.size() == 1);
+    ww::kernel_row const& row = table.rows[0];
+    double const measured = static_cast<double>(time_in_kernels) * 1e-9;
+    CHECK(row.calls == 20);
+    CHECK(row.total_seconds >= measured);
+    same = row.total_seconds == Approx(measured).epsilon(0.02).margin(2e-3);
+    CHECK(row.mean_seconds == Approx(row.total_seconds / 20));
+    CHECK(row.share == 1.0);
+    ww::trace_summary const summary = trace.summary();
+    CHECK(summary.busy_seconds == Approx(row.total_seconds).epsilon(1e-6));  // one stream
+    CHECK(summary.kernel_seconds == Approx(summary.busy_seconds));
+    // The first launch apart, all were enqueued long before.
+    CHECK(summary.between_kernels_seconds > 0);
+    CHECK(summary.share(summary.busy_seconds) + summary.share(summary.idle_seconds) == Approx(1.0));
+    CHECK_THAT(table.to_text(), Contains("for_each_index") && Contains("100 %"));
+    CHECK_THAT(table.to_csv(), Contains("name,span,calls,total_seconds,mean_seconds,share\n\"") &&
+                                   Contains(",\"\",20,"));
   }
-  ww::kernel_table const table = trace.kernels();
-  REQUIRE(table.rows.size() == 1);
-  ww::kernel_row const& row = table.rows[0];
-  double const measured = static_cast<double>(time_in_kernels) * 1e-9;
-  CHECK(row.calls == 20);
-  CHECK(row.total_seconds >= measured);
-  CHECK(row.total_seconds == Approx(measured).epsilon(0.02).margin(2e-3));
-  CHECK(row.mean_seconds == Approx(row.total_seconds / 20));
-  CHECK(row.share == 1.0);
-  ww::trace_summary const summary = trace.summary();
-  CHECK(summary.busy_seconds == Approx(row.total_seconds).epsilon(1e-6));  // one stream
-  CHECK(summary.kernel_seconds == Approx(summary.busy_seconds));
-  // The first launch apart, all were enqueued long before.
-  CHECK(summary.between_kernels_seconds > 0);
-  CHECK(summary.share(summary.busy_seconds) + summary.share(summary.idle_seconds) == Approx(1.0));
-  CHECK_THAT(table.to_text(), Contains("for_each_index") && Contains("100 %"));
-  CHECK_THAT(table.to_csv(), Contains("name,span,calls,total_seconds,mean_seconds,share\n\"") &&
-                                 Contains(",\"\",20,"));
+  CHECK(same);
 }
 
 TEST_CASE("kernels belong to the innermost span that launched them", "[observe][trace]") {

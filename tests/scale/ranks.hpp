@@ -127,7 +127,8 @@ inline int most() {
 
 template <class F>
 [[noreturn]] void be_rank(int rank, int pipe, F& function) {
-  ::alarm(static_cast<unsigned>(patient(120.0)));  // no test may hang
+  ::alarm(
+      static_cast<unsigned>(patient(test_support::sanitized ? 280.0 : 120.0)));  // no test may hang
   double const begin = now();
   std::string text;
   try {

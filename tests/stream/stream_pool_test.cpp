@@ -390,6 +390,7 @@ TEST_CASE("a thread that waits for the last stream creates it if another thread 
           .delay("cudaStreamCreateWithPriority", 1, std::chrono::milliseconds(100))
           .fail("cudaStreamCreateWithPriority", 1, cudaErrorMemoryAllocation)};
   std::atomic<bool> failed{false};
+  wt::reset_call_counts();
   std::thread first{[&] {
     try {
       static_cast<void>(pool.lease());
@@ -397,7 +398,7 @@ TEST_CASE("a thread that waits for the last stream creates it if another thread 
       failed = true;
     }
   }};
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  while (wt::call_count("cudaStreamCreateWithPriority") == 0) std::this_thread::yield();
   CHECK(pool.lease());
   first.join();
   CHECK(failed);

@@ -81,7 +81,7 @@ void fill(cudaStream_t s, int* x, int value) {
 }
 
 // Gives the worker time to finish; no happens-before edge orders the two.
-void wait_without_order() { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }
+void wait_without_order() { std::this_thread::sleep_for(std::chrono::milliseconds(300)); }
 
 // Exits with ThreadSanitizer's status after a report.
 int run_hidden(std::string const& tag) {
