@@ -280,6 +280,8 @@ ncclResult_t communicator::split(int color, int key, ncclComm_t* to, bool blocks
       *to = make_child(color, key, blocks);
     } catch (failure const& problem) {
       why = problem;
+    } catch (std::exception const& problem) {  // of memory or threads
+      why = {ncclSystemError, problem.what()};
     }
     lock_scope const end(mutex_);
     if (error_.code == ncclSuccess) error_ = why;

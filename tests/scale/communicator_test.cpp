@@ -291,6 +291,33 @@ TEST_CASE("ranks that are left go on, and newcomers join them") {
   expect(all, {"lost 1, 0 of 3: 3 ", "", "lost 1, 1 of 3: 3 ", "2 of 3: 3 "});
 }
 
+TEST_CASE("a communicator that is lost while a group is open ends behind the group") {
+  auto const all = ranks::run(2, [](int rank) -> std::string {
+    rank_setup<> r{meet(rank, 2)};
+    r.comm.barrier();
+    if (rank == 1) {
+      r.comm.abort("no more data");
+      return "";
+    }
+    auto const wait_for = [](auto const& what) {
+      for (int i = 0; i < 10000 && !what(); ++i) ::usleep(1000);
+      return what();
+    };
+    auto const is_lost = [&] { return ranks::error_of([&] { r.comm.check(); }) != "nothing\n"; };
+    std::string const error = ranks::error_of([&] {
+      r.comm.group([&] {
+        r.comm.all_reduce(r.stream, r.data.data(), 16);
+        if (!wait_for(is_lost)) throw std::runtime_error{"not lost"};
+        ::usleep(100000);  // in which it would be ended
+        if (r.comm.get() == nullptr) throw std::runtime_error{"ended within the group"};
+      });
+      r.comm.synchronize(r.stream);
+    });
+    return wait_for([&] { return r.comm.get() == nullptr; }) ? error : "was not ended";
+  });
+  expect(all, {"...no more data", ""});
+}
+
 #if WARPWRIGHT_HOST_RUNTIME
 TEST_CASE("a failing call of NCCL or CUDA is reported to all ranks") {
   char const* const call = GENERATE("ncclAllReduce", "ncclCommInitRankConfig", "ncclGetUniqueId",

@@ -38,7 +38,7 @@ class collective_memory : noncopyable {
  public:
   explicit collective_memory(communicator_core& comm) noexcept : comm_{comm} {}
   WARPWRIGHT_COLD ~collective_memory() {
-    if (!has_window()) return;
+    if (!has_window() || !comm_.is_in_own_process()) return;
     device_scope const device{comm_.device()};
     relaxed_capture_mode const relaxed;
     // Unlike cudaFree(), ncclMemFree() may not wait. On a full device the first one fails.

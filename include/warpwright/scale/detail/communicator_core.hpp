@@ -122,7 +122,7 @@ class communicator_core final : public store_events, noncopyable {
       result = call(get(), stream.get());
       in_call_.store(0, memory_order::release);
       watched = hook_ != nullptr;
-      if (watched && group_depth_ > 0) {
+      if (watched && nccl_.open_groups > 0) {
         pending_.push_back({stream, about});
         watched = false;
       }
@@ -138,7 +138,7 @@ class communicator_core final : public store_events, noncopyable {
       unique_lock<mutex> const lock{nccl_.calls()};
       if (is_lost() || get() == nullptr) throw_lost(where);
       static_cast<void>(ncclGroupStart());
-      ++group_depth_;
+      ++nccl_.open_groups;
     }
     std::exception_ptr failure;
     try {
@@ -154,12 +154,12 @@ class communicator_core final : public store_events, noncopyable {
       in_call_.store(called() + 1, memory_order::release);
       result = ncclGroupEnd();
       in_call_.store(0, memory_order::release);
-      --group_depth_;
+      --nccl_.open_groups;
     }
     bool const failed = failure != nullptr || result != ncclSuccess;
     {
       unique_lock<mutex> const lock{nccl_.calls()};
-      if (group_depth_ != 0 && !failed) return;
+      if (nccl_.open_groups != 0 && !failed) return;
       for (pending_call const& p : pending_) {
         if (hook_ != nullptr && !failed) hook_->called(p.stream, p.call, where);
       }
@@ -203,7 +203,11 @@ class communicator_core final : public store_events, noncopyable {
           where);
     }
     close_nccl();
-    text const problem = client_->regroup(values_.deadline);
+    text problem = "";
+    {
+      unique_lock<mutex> const lock{exchanges_};  // their numbers begin anew
+      problem = client_->regroup(values_.deadline);
+    }
     if (!problem.empty()) {
       throw_communicator_error(text{"regroup: "} + problem + ": start all ranks again", where);
     }
@@ -212,9 +216,11 @@ class communicator_core final : public store_events, noncopyable {
   /// Calls a function with NCCL's communicator; null: that has been aborted. Not at all while an
   /// abort waits for graphs.
   WARPWRIGHT_COLD void with_nccl(function_ref<void(ncclComm_t)> call) noexcept {
-    if (!nccl_.wait_for_abort(1.0)) return;
-    unique_lock<mutex> const lock{nccl_.calls()};
-    call(get());
+    for (;;) {
+      if (!nccl_.wait_for_abort(1.0)) return;
+      unique_lock<mutex> const lock{nccl_.calls()};
+      if (get() != nullptr || nccl_.wait_for_abort(0.0)) return call(get());
+    }  // an abort has begun between the two
   }
   /// @throws std::invalid_argument  if there is one already
   WARPWRIGHT_COLD void set_hook(collective_hook* hook, source_location where) {
@@ -227,6 +233,7 @@ class communicator_core final : public store_events, noncopyable {
     hook_ = hook;
   }
 
+  [[nodiscard]] bool is_in_own_process() const noexcept { return process_.is_current(); }
   [[nodiscard]] int rank() const noexcept { return client_->rank(); }
   [[nodiscard]] int ranks() const noexcept { return client_->ranks(); }
   [[nodiscard]] int newcomers() const noexcept { return client_->newcomers(); }
@@ -328,6 +335,7 @@ class communicator_core final : public store_events, noncopyable {
       tell("a call of NCCL's has not returned within the deadline");
     }
     nccl_.end_late_close();
+    if (is_lost() && get() != nullptr) nccl_.abort();  // a group was open when it was lost
     double seconds = 0.0;
     {
       unique_lock<mutex> const lock{report_mutex_};
@@ -442,8 +450,7 @@ class communicator_core final : public store_events, noncopyable {
   std::uint64_t seen_in_call_ = 0, in_call_since_ = 0, well_since_ = 0;  // of tick()
   atomic<std::uint64_t> epoch_;                                          // of groups
   mutex exchanges_;                                                      // one at a time
-  int group_depth_ = 0;
-  array<pending_call> pending_;  // of the group
+  array<pending_call> pending_;                                          // of the group
   collective_hook* hook_ = nullptr;
   spin_lock ring_lock_;
   array<collective_call> ring_;

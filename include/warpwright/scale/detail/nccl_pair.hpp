@@ -26,7 +26,11 @@ class nccl_pair : noncopyable {
   /// NCCL's functions of one communicator are called one at a time.
   [[nodiscard]] mutex& calls() noexcept { return calls_; }
   /// @return null: aborted. @pre calls() is locked, or no other thread ends it
-  [[nodiscard]] ncclComm_t get() const noexcept { return comm_; }
+  [[nodiscard]] ncclComm_t get() const noexcept { return comm_.load(memory_order::acquire); }
+
+  /// NCCL's groups have the address of the communicator: while one is open abort() ends the guard
+  /// alone, and is called again. Of calls().
+  int open_groups = 0;
 
   /// @param name  out: the function of NCCL's that the result is of
   /// @return ncclInProgress: it has not ended within the deadline
@@ -61,7 +65,7 @@ class nccl_pair : noncopyable {
       return result;
     }
     unique_lock<mutex> const lock{calls_};
-    comm_ = exchange(split_, nullptr);
+    comm_.store(exchange(split_, nullptr), memory_order::release);
     return ncclSuccess;
   }
   /// Ends it when its collectives have completed, or it is lost, or end_late_close() is called
@@ -71,8 +75,8 @@ class nccl_pair : noncopyable {
     close_until_.store(monotonic_after(deadline), memory_order::release);
     {
       unique_lock<mutex> const lock{calls_};
-      if (comm_ != nullptr && !lost() && ncclCommFinalize(comm_) == ncclSuccess && !lost()) {
-        static_cast<void>(ncclCommDestroy(exchange(comm_, nullptr)));
+      if (get() != nullptr && !lost() && ncclCommFinalize(get()) == ncclSuccess && !lost()) {
+        static_cast<void>(ncclCommDestroy(comm_.exchange(nullptr, memory_order::acq_rel)));
       }
     }
     close_until_.store(end_of_time, memory_order::release);
@@ -87,7 +91,7 @@ class nccl_pair : noncopyable {
     ncclComm_t comm = nullptr;
     {
       unique_lock<mutex> const lock{calls_};
-      comm = exchange(comm_, nullptr);
+      if (open_groups == 0) comm = comm_.exchange(nullptr, memory_order::acq_rel);
     }
     // Without the lock: NCCL waits here until graphs with its collectives are gone.
     device_scope const device{device_};
@@ -138,7 +142,7 @@ class nccl_pair : noncopyable {
   ncclComm_t guard_ = nullptr;
   ncclComm_t split_ = nullptr;  // is becoming comm_, which NCCL writes meanwhile
   mutex calls_;
-  ncclComm_t comm_ = nullptr;
+  atomic<ncclComm_t> comm_;
   atomic<std::uint64_t> close_until_{end_of_time};
   atomic<int> aborts_;
 };

@@ -324,7 +324,7 @@ class store_client : noncopyable {
   }
   // @param how  null: it has ended in good order, or, for a reason, this rank's connection
   WARPWRIGHT_COLD void store_lost(char const* how, char const* reason = nullptr) noexcept {
-    if (store_ended_.exchange(true, memory_order::acq_rel)) return;
+    if (store_ending_.exchange(true, memory_order::acq_rel)) return;
     text report = reason != nullptr ? text{reason}
                                     : process_text(group_.store) + ", which has the store, " +
                                           (how != nullptr ? how : "has ended");
@@ -332,16 +332,21 @@ class store_client : noncopyable {
       unique_lock<mutex> const lock{mail_mutex_};
       end_reason_ = report;
     }
-    if ((how != nullptr || reason != nullptr) && !losing_.exchange(true, memory_order::acq_rel)) {
+    bool const loses =
+        (how != nullptr || reason != nullptr) && !losing_.exchange(true, memory_order::acq_rel);
+    if (loses) {
       rank_state state{};
       events_->describe(state);
       if (state.waits.number != 0) {
         report += text{"; rank "} + group_.rank + " waits in " + call_text(state.waits);
       }
       std::int32_t const rank = reason != nullptr ? group_.rank : group_.store.rank;
-      lose(report.c_str(), &rank, rank < 0 ? 0 : 1);
+      events_->lost(report.c_str(), &rank, rank < 0 ? 0 : 1);
+      lost_.store(true, memory_order::release);
     }
+    store_ended_.store(true, memory_order::release);  // behind it: who sees this looks at that
     changed_.notify();
+    if (loses) events_->end_calls();
   }
 
   socket_handle socket_;
@@ -357,7 +362,7 @@ class store_client : noncopyable {
   std::uint64_t mail_number_ = 0;
   std::uint64_t exchanges_ = 0;  // that this rank has begun in the group
   atomic<std::uint64_t> group_number_;
-  atomic<bool> losing_, lost_, stop_, store_ended_;
+  atomic<bool> losing_, lost_, stop_, store_ending_, store_ended_;
   atomic<int> newcomers_;
   bool rank_0_left_ = false;
   rank_state sent_{};

@@ -65,6 +65,7 @@ class watch_core final : public collective_hook, noncopyable {
     }
   }
   WARPWRIGHT_COLD ~watch_core() {
+    if (!comm_.is_in_own_process()) return;  // in a child of fork() a lock may stay locked
     comm_.set_hook(nullptr, source_location::current());
     device_scope const device{comm_.device()};
     relaxed_capture_mode const relaxed;
