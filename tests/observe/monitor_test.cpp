@@ -151,8 +151,11 @@ TEST_CASE("processes are counted as an option", "[observe][monitor]") {
 
 TEST_CASE("performance counters are differences of two samples", "[observe][monitor]") {
   nvml const library{std::string{healthy} + counters};
+  auto const begin = std::chrono::steady_clock::now();
   ww::monitor gpu;
-  CHECK_FALSE(gpu.sample().sm_activity);  // within 0.1 s
+  bool const measures = gpu.sample().sm_activity.has_value();
+  bool const at_once = std::chrono::steady_clock::now() - begin < std::chrono::milliseconds{100};
+  CHECK_FALSE((at_once && measures));
   sleep_ms(120);
   ww::gpu_sample s = gpu.sample();
   CHECK(has(ww::to_csv(s), ",0.97,0.5,0.71,0.86,1048576000,2097152,4194304,3145728,"));
@@ -302,12 +305,10 @@ TEST_CASE("two monitors and many callers at once", "[observe][monitor]") {
 }
 
 TEST_CASE("statistics() does not wait for a call of NVML", "[observe][monitor]") {
-  nvml const library{std::string{healthy} + "PowerUsage~300000"};
+  nvml const library{std::string{healthy} + "PowerUsage~1000000"};
   ww::monitor gpu{ww::monitor_options{}.every(60.0)};
   CHECK(soon([&] { return library.calls("PowerUsage") == 1; }));
-  auto const begin = std::chrono::steady_clock::now();
-  static_cast<void>(gpu.statistics());
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::milliseconds{150});
+  CHECK(gpu.statistics().samples == 0);  // the first one is under way
 }
 
 TEST_CASE("in the child of a fork a monitor is off, and its end does not wait",

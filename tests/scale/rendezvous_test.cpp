@@ -190,11 +190,10 @@ TEST_CASE("a rank without rank 0 says where it has looked") {
     std::string const where = i == 2 ? "no.such.host.invalid:1" : local(i == 4 ? other.port : port);
     return group_of(ww::rendezvous::tcp(where, 1, 2), 0.5);
   });
-  expect(
-      all,
-      {"...there is no file", "...Connection refused", "...'no.such.host.invalid' has no address",
-       "...perhaps of an earlier run", "...another program listens there"},
-      2.5);
+  expect(all, {"...there is no file", "...Connection refused",
+               "...'no.such.host.invalid' has no address", "...perhaps of an earlier run",
+               "...another program listens there"});
+  for (std::size_t i : {0U, 1U, 3U, 4U}) CHECK(all[i].seconds < 2.5);  // names have resolvers
 }
 
 TEST_CASE("a port in use is named") {

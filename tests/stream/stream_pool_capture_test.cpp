@@ -274,8 +274,9 @@ TEST_CASE("who waits behind a thread that gives up has the parked stream") {
   }
   std::atomic<bool> gives_up{false};
   std::thread first{[&] {
-    constexpr std::uint64_t tenth = 100000000;  // ns
-    gives_up = set.take_or_wait(ww::detail::monotonic_nanoseconds() + tenth, here) == streams::none;
+    constexpr std::uint64_t a_second = 1000000000;  // in which the other one comes to wait
+    gives_up =
+        set.take_or_wait(ww::detail::monotonic_nanoseconds() + a_second, here) == streams::none;
   }};
   while (set.waiting() != 1) std::this_thread::yield();
   std::atomic<bool> has_it{false};

@@ -167,7 +167,7 @@ TEST_CASE("waiting threads are served in the order of their calls, and before la
       order.push_back(t);  // the lease excludes the others
     });
     while (calling <= t) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // now it waits
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // now it waits
   };
   for (int t = 0; t < 4; ++t) add(t);
   CHECK_FALSE(pool.lease_for(0.01));  // the last in the queue leaves it
