@@ -338,6 +338,32 @@ TEST_CASE("a failing call of NCCL or CUDA is reported to all ranks") {
   expect(all, {"...internal error", "...rank 0 (host "}, 7.0);
 }
 
+// The first event is the host NCCL's own.
+TEST_CASE("a hang is seen while CUDA keeps the watched thread in a call") {
+  auto const all = ranks::run(2, [](int rank) -> std::string {
+    rank_setup<> r{meet(rank, 2), within(10.0)};
+    ww::rank_watch const watch{r.comm, 0.5};
+    double const begin = ranks::now();
+    std::string text;
+    if (rank == 0) {
+      r.comm.all_reduce(r.stream, r.data.data(), 16);
+      ww::testing::scoped_fault_plan const slow{
+          ww::testing::fault_plan{}.delay("cudaEventRecord", 2, std::chrono::seconds{4})};
+      return error_of([&] {
+        r.comm.all_reduce(r.stream, r.data.data(), 16);
+        r.comm.synchronize(r.stream);
+      });
+    }
+    while (text.empty() && ranks::now() - begin < 20.0) {
+      ::usleep(10000);
+      std::string const error = error_of([&] { r.comm.check(); });
+      if (error != "nothing\n") text = error;
+    }
+    return (ranks::now() - begin < 3.0 ? "soon: " : "late: ") + text;
+  });
+  expect(all, {"...has not called #1 all_reduce", "...soon: "});
+}
+
 // Some of them are the host NCCL's own.
 TEST_CASE("a watch adds one event to a collective, and nothing else") {
   auto const all = ranks::run(1, [&](int) {

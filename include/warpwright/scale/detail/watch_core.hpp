@@ -94,14 +94,16 @@ class watch_core final : public collective_hook, noncopyable {
   }
   void called(stream_ref stream, collective_call const& call, source_location where) override {
     if (call.captured != 0) return mark_(stream, &replays_->ended, where);
-    unique_lock<mutex> const lock{mutex_};
+    unique_lock<mutex> lock{mutex_};
     if (free_.empty()) {
       free_.push_back(events_.size());
       events_.emplace_back(where);
     }
     std::size_t const index = free_.back();
-    events_[index].record(stream.get(), where);
     free_.pop_back();
+    lock.unlock();  // CUDA may wait here for a queue that is full, and the hang is to be seen
+    events_[index].record(stream.get(), where);
+    lock.lock();
     if (waiting_.empty()) progress_ = monotonic_nanoseconds();
     // What a send or a receive waits for has no number.
     std::uint64_t const before = call.operation < collective::send ? call.number - 1 : call.number;
