@@ -136,7 +136,8 @@ class communicator {
   [[nodiscard]] int rank() const noexcept { return core_->rank(); }
   [[nodiscard]] int ranks() const noexcept { return core_->ranks(); }
   [[nodiscard]] device_id device() const noexcept { return device_id{core_->device()}; }
-  /// @return NCCL's handle, of a communicator that blocks; null when a rank is lost, from the end of
+  /// @return NCCL's handle, of a communicator that blocks; null when a rank is lost, from the end
+  /// of
   ///   an open group on
   [[nodiscard]] ncclComm_t get() const noexcept { return core_->get(); }
 
