@@ -138,6 +138,8 @@ TEST_CASE("scalar_log: values are flushed when they are old, and not by a child"
   CHECK(content_of(path) == "wall_time,step,tag,value\n");
   pid_t const child = fork();
   if (child == 0) {
+    for (int i = 0; i < 1000; ++i) lazy.add("c", i, 0.5);  // more than the buffer has room for
+    static_cast<void>(lazy.flush());
     lazy.~scalar_log();
     _exit(0);
   }

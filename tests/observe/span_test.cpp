@@ -190,6 +190,20 @@ TEST_CASE("a span may outlive its trace, and begin before it", "[observe][span]"
   CHECK(file.of("user_annotation").size() == 1);
 }
 
+TEST_CASE("a span whose last listener ends while it begins is not open", "[observe][span]") {
+  { ww::span const first{"asks whether a tool listens"}; }
+  {
+    ww::trace trace{only_spans()};
+    auto const step = trace.step();
+    ww::span const late{[&] {
+      std::thread{[&] { trace.finish(); }}.join();
+      return "late";
+    }};
+    CHECK(ww::detail::innermost_span() == nullptr);
+  }
+  CHECK(ww::detail::innermost_span() == nullptr);
+}
+
 TEST_CASE("a name that may change is a compile error", "[observe][span]") {
   CHECK_FALSE((std::is_constructible<ww::span, char*>::value));
   CHECK_FALSE((std::is_constructible<ww::span, char(&)[8]>::value));

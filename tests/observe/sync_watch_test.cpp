@@ -8,7 +8,12 @@
 #include <warpwright/observe/sync_watch.hpp>
 #include <warpwright/observe/trace.hpp>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -209,4 +214,75 @@ TEST_CASE("A foreign profiler, an old CUPTI, and refused options") {
   CHECK_THAT((ww::sync_watch{{}, &f}.unavailable()), Contains("lacks cuptiSubscribe"));
   CHECK_THROWS_AS(ww::sync_watch_options{}.log(0), std::invalid_argument);
   CHECK_THROWS_WITH(ww::sync_watch_options{}.min_seconds(-1), Contains("min_seconds(-1)"));
+}
+
+namespace {
+
+std::unique_ptr<ww::sync_watch> exchanged;  // by another one, in a callback
+bool unsubscribed = false;
+std::atomic<int> subscribers{0};
+
+}  // namespace
+
+TEST_CASE("A call that ends behind its watch is not the next one's") {
+  auto f = scripted();
+  f.waited = [] {
+    std::thread{[] {
+      auto const next = scripted();
+      exchanged.reset();
+      exchanged = std::make_unique<ww::sync_watch>(ww::sync_watch_options{}, &next);
+    }}.join();
+    return true;
+  };
+  exchanged = std::make_unique<ww::sync_watch>(ww::sync_watch_options{}, &f);
+  REQUIRE(exchanged->unavailable().empty());
+  cudaStream_t stream = nullptr;
+  call("cudaStreamSynchronize", stream, nap);
+  CHECK(exchanged->statistics().calls == 0);
+  exchanged.reset();
+}
+
+TEST_CASE("In the child of a fork a watch is off, and calls CUPTI no more") {
+  auto f = scripted();
+  f.unsubscribe = [](void*) {
+    unsubscribed = true;
+    return 0;
+  };
+  auto watch = std::make_unique<ww::sync_watch>(ww::sync_watch_options{}, &f);
+  pid_t const child = fork();
+  if (child == 0) {
+    bool const off = watch->statistics().calls == 0 &&
+                     watch->to_text().find("child of a fork()") != std::string::npos;
+    watch.reset();
+    _exit(off && !unsubscribed ? 7 : 1);
+  }
+  REQUIRE(child > 0);
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 7);
+  watch.reset();
+  CHECK(unsubscribed);
+}
+
+TEST_CASE("A trace that begins meanwhile is no foreign profiler") {
+  auto f = scripted();
+  f.subscribe = [](void**, void*, void*) {
+    if (subscribers.fetch_add(1) != 0) return 39;
+    nap();
+    return 0;
+  };
+  f.unsubscribe = [](void*) {
+    --subscribers;
+    return 0;
+  };
+  f.register_callbacks = [](detail::activity_functions::request,
+                            detail::activity_functions::complete) { return 0; };
+  std::string trace_problem = "none";
+  std::thread beginning{[&] { trace_problem = ww::trace{{}, f}.unavailable(); }};
+  while (subscribers == 0) std::this_thread::yield();
+  ww::sync_watch const watch{{}, &f};
+  beginning.join();
+  CHECK(watch.unavailable() == "");
+  CHECK(trace_problem == "");
 }

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -396,6 +397,27 @@ TEST_CASE("order: a thread does not wait for memory that it keeps for its own ca
   CHECK(batches.next(f.stream).index() == 5);
   CHECK(results.next(f.stream));
 }
+
+#if WARPWRIGHT_HOST_RUNTIME
+TEST_CASE("order: a thread waits for memory of its ended capture that workers look at") {
+  namespace wt = ww::testing;
+  feeding f;
+  batches_of batches{f.pool, f.pinned, 8, indices{8}, two_slots().workers(2)};
+  std::unique_ptr<wt::scoped_fault_plan> plan;
+  {
+    batch_of first = batches.next(f.stream);
+    batch_of second = batches.next(f.stream);
+    capture_by_hand const capture{f.stream};
+    first.reset();
+    second.reset();
+    wait_a_little(20000);  // both workers look every millisecond
+    plan = std::make_unique<wt::scoped_fault_plan>(
+        wt::fault_plan{}.delay("cudaEventRecord", std::chrono::milliseconds{300}));
+  }
+  wait_a_little(100000);  // each records the event of a slot
+  CHECK(batches.next(f.stream).index() == 2);
+}
+#endif
 
 TEST_CASE("order: a batch of one thread's default stream may be given back by another thread") {
   feeding f;

@@ -405,6 +405,39 @@ TEST_CASE("a thread that waits for the last stream creates it if another thread 
   CHECK(pool.size() == 1);
 }
 
+TEST_CASE("of threads that wait one creates the stream, whichever has the one that is returned") {
+  namespace wt = ww::testing;
+  wt::reset_host_runtime();
+  ww::stream_pool pool{ww::device_id{0}, ww::stream_pool_options{}.max_streams(2)};
+  ww::stream_lease held = pool.lease();
+  wt::scoped_fault_plan const plan{
+      wt::fault_plan{}
+          .delay("cudaStreamCreateWithPriority", 1, std::chrono::milliseconds(200))
+          .fail("cudaStreamCreateWithPriority", 1, cudaErrorMemoryAllocation)};
+  wt::reset_call_counts();
+  std::vector<std::thread> waiting;
+  std::thread failing{[&] {
+    CHECK_THROWS_AS(pool.lease(), ww::cuda_error);
+    held.reset();  // the first thread that waits has it before it is awake
+  }};
+  while (wt::call_count("cudaStreamCreateWithPriority") == 0) std::this_thread::yield();
+  std::atomic<int> have{0};
+  for (int i = 0; i < 2; ++i) {
+    waiting.emplace_back([&] {
+      ww::stream_lease const lease = pool.lease_for(10);
+      if (lease) ++have;
+      for (int k = 0; k < 10000 && have < 2; ++k) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+  }
+  failing.join();
+  auto const begin = std::chrono::steady_clock::now();
+  for (std::thread& each : waiting) each.join();
+  CHECK(have == 2);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(8));
+}
+
 TEST_CASE("threads that create streams at once keep to the maximum") {
   namespace wt = ww::testing;
   wt::reset_host_runtime();

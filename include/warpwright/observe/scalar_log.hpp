@@ -24,8 +24,8 @@ WARPWRIGHT_BEGIN
 /// are read as the same doubles. NaN and infinities are kept.
 ///
 /// What was added reaches the file after at most flush_seconds, at the next add(); at flush(); in
-/// the destructor, but not in a child of fork(). A program that is killed loses the rest; the
-/// file's whole records stay readable.
+/// the destructor. A child of fork() adds and writes nothing. A program that is killed loses the
+/// rest; the file's whole records stay readable.
 ///
 /// **Threads:** any number may call any member at once. **Capture:** legal. **Cost:** add() takes
 /// some microseconds, and writes 4 KiB at a time.

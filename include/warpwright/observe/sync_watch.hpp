@@ -76,6 +76,8 @@ struct sync_statistics {
 /// the streams that cannot be asked. One watch counts at a time. Names of spans must be literals,
 /// or a trace must record. With another profiler or without CUPTI nothing counts: unavailable().
 ///
+/// In the child of a fork() a watch is off.
+///
 /// **Threads:** all threads' calls count. **Capture:** legal; no capture is disturbed. **Cost:** a
 /// watched call takes some microseconds more, others none; a wait also a stack walk.
 class sync_watch : detail::noncopyable {
@@ -97,8 +99,11 @@ class sync_watch : detail::noncopyable {
   void check();
 
  private:
+  [[nodiscard]] bool is_counting() const noexcept { return owns_ && process_.is_current(); }
+
   std::string unavailable_;
   bool owns_ = false;
+  detail::owning_process process_;
   std::size_t checked_ = 0;
 };
 

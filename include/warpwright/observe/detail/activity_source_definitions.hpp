@@ -95,6 +95,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string load_activity_functions(
                                CUDART_VERSION >= 13000 ? "libcupti.so.12" : "libcupti.so.13",
                                "libcupti.so", "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
                                "/usr/local/cuda/lib64/libcupti.so"};
+  unique_lock<mutex> const guard{all.beginning};
   if (all.library != nullptr && all.path == (path == nullptr ? "" : path)) {
     functions = all.functions;
     return {};
@@ -173,6 +174,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string try_activity(activity_functions co
   }
   if (functions.register_callbacks != all.registered) {  // once: they may be in use later
     void* subscriber = nullptr;
+    unique_lock<mutex> const guard{all.beginning};  // a sync_watch may subscribe, too
     void (*const nothing)(void*, int, std::uint32_t, void const*) = [](void*, int, std::uint32_t,
                                                                        void const*) {};
     if (functions.subscribe != nullptr &&

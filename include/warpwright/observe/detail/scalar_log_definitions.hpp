@@ -152,6 +152,8 @@ WARPWRIGHT_INLINE void scalar_log::write_row(std::string const& tag, std::int64_
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void scalar_log::add(std::string const& tag,
                                                              std::int64_t step,
                                                              double value) noexcept {
+  // The child of a fork() has what the parent is yet to write, and perhaps a lock of its threads.
+  if (!process_.is_current()) return;
   detail::unique_lock<detail::mutex> const lock{lock_};
   try {
     if (error_ == 0 && csv_) {
@@ -172,6 +174,7 @@ WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE void scalar_log::add(std::string const& 
   if (error_ != 0) ++dropped_;
 }
 WARPWRIGHT_COLD_ENTRY WARPWRIGHT_INLINE bool scalar_log::flush() noexcept {
+  if (!process_.is_current()) return false;
   detail::unique_lock<detail::mutex> const lock{lock_};
   pass_to_system();
   return error_ == 0;

@@ -70,6 +70,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE span_store& begin_span_store(std::size_t max_s
 // Inlined, g++ warns of the address of a local span.
 WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE void span::begin(char const* name, kind what) noexcept {
   listeners_ = detail::span_listeners.load(detail::memory_order::acquire);
+  if (listeners_ == 0) return;  // the last one has ended meanwhile: nobody is told of the end
   if ((listeners_ & detail::span_is_nvtx) != 0) {
 #if WARPWRIGHT_HAS_NVTX
     bool const heard = nvtxRangePushA(name) != NVTX_NO_PUSH_POP_TRACKING;

@@ -25,7 +25,7 @@ namespace detail {
 
 /// Of the process, and never freed: a callback may run when its watch has ended.
 struct sync_state {
-  spin_lock lock;  // of the statistics
+  spin_lock lock;  // of these, for callbacks
   sync_statistics statistics;
   sync_watch_values values;
   activity_functions functions{};
@@ -131,13 +131,16 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string place_line(sync_place const& p) {
          counted(p.calls, "call") + ", " + format_seconds(p.seconds) + "\n";
 }
 
-WARPWRIGHT_COLD WARPWRIGHT_INLINE void count_wait(sync_state& state, char const* name, double s) {
+WARPWRIGHT_COLD WARPWRIGHT_INLINE void count_wait(sync_state& state, std::uint32_t watch,
+                                                  std::size_t log_lines, char const* name,
+                                                  double s) {
   char const* const version = std::strstr(name, "_v");
   char const* const span = innermost_span();
   sync_place place{version == nullptr ? name : std::string(name, version),
                    span == nullptr ? "" : span, outer_call_site(std::strncmp(name, "cuda", 4) == 0),
                    1, s};
   unique_lock<spin_lock> guard{state.lock};
+  if (state.watch.load(memory_order::relaxed) != watch) return;  // it has ended
   sync_statistics& all = state.statistics;
   for (sync_place& p : all.places) {
     if (p.function != place.function || p.span != place.span || p.call_site != place.call_site) {
@@ -154,7 +157,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void count_wait(sync_state& state, char const*
   std::size_t const number = all.places.size();
   all.places.push_back(place);
   guard.unlock();
-  if (number < state.values.log_lines) {
+  if (number < log_lines) {
     std::fputs(("sync_watch: the host waited in " + place_line(place)).c_str(), stderr);
   }
 }
@@ -165,17 +168,24 @@ inline void sync_callback(void*, int, std::uint32_t, callback_data const* data) 
     sync_question question;
     bool busy;
     std::uint64_t begin;
+    sync_watch_values values;  // of the watch, in whose place there may be another one at the end
+    bool (*waited)();
   };
   static thread_local call now{};
   sync_state& state = the_sync_state();
   std::uint32_t const watch = state.watch.load(memory_order::acquire);
-  if (now.watch != watch) now = {watch, 0, {}, false, 0};
+  if (now.watch != watch) now = {watch, 0, {}, false, 0, {}, nullptr};
   if ((watch & 1U) == 0) return;
   if (data->at_end == 0) {
     if (now.depth++ != 0) return;  // the runtime calls the driver
     now.question = sync_question_of(data->function);
     if (now.question.kind == sync_kind::none) return;
-    now.busy = data->context != nullptr && state.functions.waited == nullptr &&
+    {
+      unique_lock<spin_lock> const guard{state.lock};
+      now.values = state.values;
+      now.waited = state.functions.waited;
+    }
+    now.busy = data->context != nullptr && now.waited == nullptr &&
                has_work(now.question, data->parameters);
     now.begin = monotonic_nanoseconds();
     return;
@@ -183,9 +193,9 @@ inline void sync_callback(void*, int, std::uint32_t, callback_data const* data) 
   if (now.depth == 0 || --now.depth != 0 || now.question.kind == sync_kind::none) return;
   double const seconds = static_cast<double>(monotonic_nanoseconds() - now.begin) * 1e-9;
   sync_kind const kind = now.question.kind;
-  bool const is_long = seconds >= state.values.min_seconds;
-  if (state.functions.waited != nullptr) {
-    if (!state.functions.waited()) return;
+  bool const is_long = seconds >= now.values.min_seconds;
+  if (now.waited != nullptr) {
+    if (!now.waited()) return;
   } else if (kind == sync_kind::device ? !now.busy && !is_long
              : kind == sync_kind::stream || kind == sync_kind::event
                  ? !now.busy
@@ -197,11 +207,12 @@ inline void sync_callback(void*, int, std::uint32_t, callback_data const* data) 
   }
   bool placed = true;
   try {
-    count_wait(state, data->function, seconds);
+    count_wait(state, watch, now.values.log_lines, data->function, seconds);
   } catch (...) {  // no memory
     placed = false;
   }
   unique_lock<spin_lock> const guard{state.lock};
+  if (state.watch.load(memory_order::relaxed) != watch) return;
   ++state.statistics.calls;
   state.statistics.seconds += seconds;
   state.statistics.unplaced_calls += placed ? 0U : 1U;
@@ -247,6 +258,10 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE sync_watch::sync_watch(
   std::vector<sync_place> places;
   places.reserve(256);
   if (!unavailable_.empty()) return;
+  void* here = nullptr;
+  backtrace(&here, 1);  // the first one loads a library
+  // A trace that begins subscribes for a moment.
+  detail::unique_lock<detail::mutex> beginning{detail::the_activity_buffers().beginning};
   if (detail::library_subscribes_to_cupti.exchange(true, detail::memory_order::acq_rel)) {
     unavailable_ = "another sync_watch counts; end it first";
     return;
@@ -257,14 +272,13 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE sync_watch::sync_watch(
     state.values = values_of(options);
     state.functions = f;
   }
-  void* here = nullptr;
-  backtrace(&here, 1);  // the first one loads a library
   auto* const callback = reinterpret_cast<void*>(detail::sync_callback);
   if (int const code = f.subscribe(&state.subscriber, callback, nullptr)) {
     detail::library_subscribes_to_cupti.store(false, detail::memory_order::release);
     unavailable_ = detail::activity_problem(f, "cuptiSubscribe", code);
     return;
   }
+  beginning.unlock();
   owns_ = true;
   for (int const domain : {1, 2}) {  // the driver, the runtime
     for (std::uint32_t i = 1; i < detail::driver_call_limit; ++i) {
@@ -279,7 +293,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE sync_watch::sync_watch(
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE sync_watch::~sync_watch() {
-  if (!owns_) return;
+  if (!is_counting()) return;
   detail::sync_state& state = detail::the_sync_state();
   state.watch.fetch_add(1, detail::memory_order::acq_rel);
   static_cast<void>(state.functions.unsubscribe(state.subscriber));
@@ -289,7 +303,7 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE sync_watch::~sync_watch() {
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE sync_statistics sync_watch::statistics() const {
   sync_statistics copy;
-  if (!owns_) return copy;
+  if (!is_counting()) return copy;
   detail::sync_state& state = detail::the_sync_state();
   copy.places.reserve(256);
   {
@@ -302,7 +316,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE sync_statistics sync_watch::statistics() const
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE std::string sync_watch::to_text() const {
-  return owns_ ? statistics().to_text() : "sync_watch: " + unavailable_ + "\n";
+  if (is_counting()) return statistics().to_text();
+  return "sync_watch: " + (owns_ ? "off in the child of a fork()" : unavailable_) + "\n";
 }
 
 WARPWRIGHT_COLD WARPWRIGHT_INLINE void sync_watch::check() {

@@ -38,6 +38,7 @@ struct activity_buffers {
     std::size_t bytes;
   };
 
+  mutex beginning;             // held to load CUPTI, and to subscribe: by one thread at a time
   spin_lock lock;              // of the lists, whose memory is reserved
   array<std::uint8_t*> spare;  // all zero
   array<filled_buffer> filled;

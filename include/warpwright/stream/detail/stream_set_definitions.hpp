@@ -79,10 +79,6 @@ WARPWRIGHT_INLINE unsigned stream_set::take_or_wait(std::uint64_t until, source_
       if (index != none) return index;
       if (created() + creating_ < max_streams_) {
         if (queued) leave_queue(self);
-        // Several creations may have failed, of which one thread was told.
-        if (first_waiter_ != nullptr && created() + creating_ + 1 < max_streams_) {
-          first_waiter_->wake.notify_one();
-        }
         return grow(lock, where);
       }
     }
@@ -115,8 +111,10 @@ WARPWRIGHT_INLINE void stream_set::leave_queue(waiter& self) noexcept {
   for (waiter* at = first_waiter_; at != &self; at = at->next) before = at;
   (before == nullptr ? first_waiter_ : before->next) = self.next;
   if (last_waiter_ == &self) last_waiter_ = before;
-  // The first one looks after streams whose captures end.
-  if (before == nullptr && first_waiter_ != nullptr && !parked_.empty()) {
+  // The first one looks after streams whose captures end, and creates those that others could not:
+  // of that only the first one before may have been told.
+  if (before == nullptr && first_waiter_ != nullptr &&
+      (!parked_.empty() || created() + creating_ < max_streams_)) {
     first_waiter_->wake.notify_one();
   }
   waiters_.fetch_sub(1, memory_order::relaxed);

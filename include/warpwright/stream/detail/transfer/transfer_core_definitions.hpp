@@ -150,6 +150,8 @@ WARPWRIGHT_INLINE bool transfer_core::waits_for_own_capture(guard& lock) noexcep
   look_at_parked(lock);
   if (parked_ < ring_.size()) return false;
   for (unsigned i = 0; i < ring_.size(); ++i) {
+    // In use: another thread looks at it in look_at_parked(), and may be about to free it.
+    if (ring_[i].now != stage::parked) return false;
     if (pthread_equal(ring_[i].returned_by, pthread_self()) == 0) return false;
   }
   return true;
