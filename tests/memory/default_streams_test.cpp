@@ -9,6 +9,8 @@
 #include <warpwright/graph/capture.hpp>
 #include <warpwright/memory/scalar.hpp>
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <thread>
@@ -141,6 +143,48 @@ TEST_CASE("a buffer of a default stream is on that of the device that was curren
     CHECK(pool.statistics().reserved_bytes == 0);
   }
   make_current(0);
+}
+
+// The miss waits on the host, for work that may in turn wait for what the free's thread does next.
+TEST_CASE("a free on a thread's default stream does not wait for another thread's miss") {
+  constexpr std::size_t count = 64;  // an event is due
+  ww::stream const first;
+  ww::stream const second;
+  ww::memory_pool pool{device, ww::memory_pool_options{}
+                                   .source(ww::memory_source::cuda_malloc)
+                                   .max_bytes(20 * mib)
+                                   .growth_bytes(0)
+                                   .max_wait_seconds(0)};
+  void* const low = pool.allocate(first, 8 * mib);
+  void* const high = pool.allocate(first, 8 * mib);
+  std::atomic<bool> allocated{false};
+  std::atomic<bool> waits{false};
+  std::atomic<bool> freed{false};
+  std::thread frees{[&] {
+    ww::stream_ref const own = ww::stream_ref::per_thread();
+    void* blocks[count];
+    for (void*& block : blocks) block = pool.allocate(own, 256);
+    allocated = true;
+    while (!waits) std::this_thread::yield();
+    for (void* const block : blocks) pool.deallocate(own, block, 256);
+    freed = true;
+  }};
+  while (!allocated) std::this_thread::yield();
+  gate hold{first};
+  pool.deallocate(first, low, 8 * mib);
+  pool.deallocate(first, high, 8 * mib);
+  void* whole = nullptr;  // of both blocks' memory, which has to go back to CUDA first
+  std::thread misses{[&] { whole = pool.allocate(second, 16 * mib); }};
+  std::this_thread::sleep_for(std::chrono::milliseconds{100});
+  waits = true;
+  for (int i = 0; i < 2000 && !freed; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+  CHECK(freed);
+  hold.open();
+  misses.join();
+  frees.join();
+  pool.deallocate(second, whole, 16 * mib);
 }
 
 TEST_CASE("beside a capture of a blocking stream a buffer of another thread's stream is freed") {

@@ -12,8 +12,12 @@
 #include <warpwright/testing/fault_plan.hpp>
 #include <warpwright/testing/host_runtime.hpp>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <memory>
 #include <thread>
@@ -391,4 +395,34 @@ TEST_CASE("a miss on the legacy default stream while a blocking stream captures"
   CHECK(cudaStreamEndCapture(blocking, &graph) == cudaSuccess);
   if (graph != nullptr) ww::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
   ww::check(cudaStreamDestroy(blocking), "cudaStreamDestroy");
+}
+
+TEST_CASE("a child of fork() ends a pool whose locks the parent's threads hold") {
+  testing::reset_host_runtime();
+  auto const options =
+      ww::memory_pool_options{}.on_destruction([](void*, ww::pool_statistics const&) noexcept {});
+  auto pool = std::make_unique<ww::memory_pool>(device, options);
+  ww::stream const s;
+  pool->deallocate(s, pool->allocate(s, mib), mib);
+  std::atomic<bool> end{false};
+  std::thread holds_locks{[&] {
+    while (!end) static_cast<void>(pool->statistics());
+  }};
+  bool ended = true;
+  for (int i = 0; i < 10 && ended; ++i) {
+    pid_t const child = fork();
+    if (child == 0) {
+      pool.reset();
+      _exit(0);
+    }
+    int status = 0;
+    ended = child > 0 && eventually([&] { return waitpid(child, &status, WNOHANG) != 0; });
+    if (child > 0 && !ended) {
+      static_cast<void>(kill(child, SIGKILL));
+      static_cast<void>(waitpid(child, &status, 0));
+    }
+  }
+  end = true;
+  holds_locks.join();
+  CHECK(ended);
 }

@@ -226,6 +226,34 @@ TEST_CASE("threads record while others write the record out") {
   CHECK(last.lost_operations() == 2 * threads * rounds - 32);
 }
 
+TEST_CASE("a thread forgets the record while others read it") {
+  std::uint64_t most = 0;
+  std::size_t empty = 0;  // of a slot to which nothing was written
+  for (int rings = 0; rings < 100; ++rings) {
+    ww::detail::trace_ring ring{1024};
+    std::atomic<bool> end{false};
+    std::thread forgets{[&] {
+      while (!end) {
+        int const block = 0;
+        ring.record(ww::detail::trace_kind::allocation, &block, 4, 1,
+                    ww::source_location::current());
+        ring.clear();
+      }
+    }};
+    for (int round = 0; round < 50; ++round) {
+      std::uint64_t const recorded = ring.recorded();
+      most = recorded > most ? recorded : most;
+      ww::detail::array<ww::detail::trace_event> events;
+      ring.copy(events);
+      for (ww::detail::trace_event const& e : events) empty += e.file == nullptr ? 1 : 0;
+    }
+    end = true;
+    forgets.join();
+  }
+  CHECK(most < std::uint64_t{1} << 63U);
+  CHECK(empty == 0);
+}
+
 TEST_CASE("an absurd capacity throws before anything else") {
   ww::memory_pool pool{device};
   CHECK_THROWS_AS((recorder{pool, ~std::size_t{0}}), std::bad_alloc);

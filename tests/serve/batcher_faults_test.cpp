@@ -10,6 +10,7 @@
 #include <warpwright/testing/host_runtime.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <new>
 #include <thread>
@@ -195,3 +196,28 @@ TEST_CASE("a request allocates nothing and makes no CUDA call but those of its b
   CHECK(ww::testing::total_calls() <= 3 * (serve.statistics().batches - batches));
 }
 #endif
+
+TEST_CASE("what a lane leaves to a faster device, an idle lane there is woken for") {
+  ww::testing::reset_host_runtime(ww::testing::host_runtime_options{}.with_devices(2));
+  {
+    ww::stream_pool slow{ww::device_id{0}, 1};
+    ww::stream_pool fast{ww::device_id{1}, 1};
+    std::atomic<int> batches[2] = {};
+    ww::batcher<int, int> serve{
+        ww::batcher_options{}.host_data().choose_lane(ww::lane_choice::round_robin),
+        ww::batch_lanes{slow, 1}.add(fast, 1), model, [&](ww::batch<int, int>& b, ww::stream_ref) {
+          ++batches[b.lane()];
+          std::this_thread::sleep_for(std::chrono::milliseconds{b.lane() == 0 ? 1500 : 1});
+          for (std::size_t i = 0; i < b.size(); ++i) b.outputs()[i] = b.inputs()[i];
+        }};
+    auto const submit = [&](ww::request const& r) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{20});  // until both lanes sleep
+      ww::ticket<int> t = serve.submit(7, r);
+      CHECK(t.wait() != nullptr);
+      CHECK(t.error() == "");
+    };
+    while (batches[0] == 0 || batches[1] == 0) submit(ww::request{});  // it learns who is slow
+    submit(ww::request{}.deadline(1.0));                               // it is the slow one's turn
+  }
+  ww::testing::reset_host_runtime();
+}

@@ -10,8 +10,10 @@
 #include <warpwright/testing/host_runtime.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 
 #include <sys/resource.h>
@@ -455,4 +457,76 @@ TEST_CASE("a child of fork() leaves the writer alone") {
   CHECK(WEXITSTATUS(status) == 7);
   CHECK(saver->save(2, s.stream, s.list).wait());
   delete saver;
+}
+
+TEST_CASE("a child of fork() does not keep the folder from the next writer") {
+  folder const f;
+  state s;
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  pid_t child = -1;
+  {
+    ww::checkpoint_writer saver{f.path()};
+    REQUIRE(saver.save(1, s.stream, s.list).wait());
+    child = ::fork();
+    if (child == 0) {
+      char byte = 0;
+      ::close(ends[1]);
+      ::_exit(static_cast<int>(::read(ends[0], &byte, 1)));
+    }
+  }
+  ww::checkpoint_writer next{f.path()};
+  CHECK(next.save(2, s.stream, s.list).wait());
+  CHECK(next.error() == "");
+  ::close(ends[1]);
+  ::close(ends[0]);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+}
+
+TEST_CASE("another thread may ask for a save while the next ones begin") {
+  folder const f;
+  state s;
+  ww::checkpoint_writer saver{f.path() + "/missing/run",
+                              options{}.on_failure([](std::string const&) {})};
+  ww::pending_save const first = saver.save(1, s.stream, s.list);
+  std::atomic<int> asked{0};
+  std::atomic<bool> succeeded{false};
+  std::atomic<bool> ends{false};
+  std::thread asks{[&] {
+    while (!ends) {
+      if (first.wait()) succeeded = true;
+      ++asked;
+    }
+  }};
+  for (std::uint64_t step = 2; step < 20; ++step) {
+    for (int const before = asked; asked == before;) std::this_thread::yield();
+    CHECK_FALSE(saver.save(step, s.stream, s.list).wait());
+  }
+  ends = true;
+  asks.join();
+  CHECK_FALSE(succeeded);
+}
+
+TEST_CASE("a save leaves a stream alone that captures meanwhile, in the strictest mode") {
+  folder const f;
+  state s;
+  ww::stream const other;
+  ww::checkpoint_writer saver{f.path()};
+  REQUIRE(saver.save(1, s.stream, s.list).wait());
+  std::atomic<bool> opened{false};
+  auto const wait_for_it = [](void* is_open) {
+    while (!*static_cast<std::atomic<bool>*>(is_open)) std::this_thread::yield();
+  };
+  ww::check(cudaLaunchHostFunc(s.stream, wait_for_it, &opened), "cudaLaunchHostFunc");
+  ww::pending_save const second = saver.save(2, s.stream, s.list);
+  ww::check(cudaStreamBeginCapture(other.get(), cudaStreamCaptureModeGlobal), "begin");
+  opened = true;
+  CHECK(second.wait());
+  std::thread{[&] {
+    if (!saver.save(3, s.stream, s.list).wait()) std::abort();
+  }}.join();
+  cudaGraph_t graph = nullptr;
+  CHECK(cudaStreamEndCapture(other.get(), &graph) == cudaSuccess);
+  if (graph != nullptr) ww::check(cudaGraphDestroy(graph), "cudaGraphDestroy");
 }

@@ -118,3 +118,17 @@ TEST_CASE("what cannot be is refused") {
   CHECK_THROWS_WITH((ww::stop_signal{SIGTERM}),
                     Catch::Contains("there is one in this process already"));
 }
+
+TEST_CASE("a signal of a child of fork() is not the parent's") {
+  ww::stop_signal stop{SIGUSR1};
+  pid_t const child = ::fork();
+  if (child == 0) {
+    ::raise(SIGUSR1);
+    ::_exit(stop.requested() ? 7 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WEXITSTATUS(status) == 7);
+  CHECK_FALSE(stop.requested());
+  CHECK_FALSE(readable(stop.descriptor()));
+}

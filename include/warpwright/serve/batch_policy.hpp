@@ -39,6 +39,8 @@ struct batch_decision {
   std::size_t padded = 0;  ///< the size that it is padded to
   double predicted_seconds = 0.0;
   double until = 1e300;  ///< if nothing: when to ask again, unless a request comes or a batch ends
+  /// If nothing: an idle lane of a faster device, which is to ask for what was left to it, if any.
+  std::size_t faster = ~std::size_t{0};
 };
 
 /// A request that the policy has given up.
@@ -229,6 +231,7 @@ class batch_policy : detail::noncopyable {
   bool leave_to_another(std::size_t at, queue const& of, size_choice size, double now,
                         double& until) const noexcept;
   bool is_slower(lane_state const& at, queue const& of, std::size_t size) const noexcept;
+  std::size_t faster_lane(lane_state const& at, queue const& of, std::size_t size) const noexcept;
   bool start(lane_state& at, queue& of, size_choice size, double now, bool slower);
 
   detail::batcher_values options_;

@@ -78,7 +78,8 @@ class stop_signal : detail::noncopyable {
   void request() noexcept;
   /// @return why: "SIGTERM", "time limit", "request()", "another rank"; empty: it is not to end
   [[nodiscard]] char const* reason() const noexcept;
-  /// @return a descriptor that is readable from then on: for poll(), beside others
+  /// @return a descriptor that is readable from then on: for poll(), beside others. In a child of
+  ///   fork() it is the parent's
   [[nodiscard]] int descriptor() const noexcept { return pipe_[0]; }
 
  private:

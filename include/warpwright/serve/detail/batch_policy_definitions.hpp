@@ -89,6 +89,22 @@ WARPWRIGHT_INLINE bool batch_policy::is_slower(lane_state const& at, queue const
   return false;
 }
 
+// @return the fastest idle lane if it is faster than this one; otherwise lanes()
+WARPWRIGHT_INLINE std::size_t batch_policy::faster_lane(lane_state const& at, queue const& of,
+                                                        std::size_t size) const noexcept {
+  double least = times_[at.times].typical(of.hash, size);
+  std::size_t best = lanes_.size();
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    if (lanes_[i].busy) continue;
+    double const seconds = times_[lanes_[i].times].typical(of.hash, size);
+    if (seconds < least) {
+      best = i;
+      least = seconds;
+    }
+  }
+  return best;
+}
+
 // @param slower  requests that are too late for this lane may be in time on another one
 // @return false: no request was left that its batch would answer in time
 WARPWRIGHT_INLINE bool batch_policy::start(lane_state& at, queue& of, size_choice size, double now,
@@ -186,7 +202,10 @@ WARPWRIGHT_INLINE batch_decision batch_policy::next(std::size_t lane_index, doub
     }
     decision.until = detail::never;
     if (!start(at, q, size, now, slower)) {
-      if (slower) return decision;
+      if (slower) {
+        decision.faster = faster_lane(at, q, size.padded);
+        return decision;
+      }
       continue;
     }
     decision.items = at.ids.size();

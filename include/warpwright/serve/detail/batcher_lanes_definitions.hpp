@@ -8,6 +8,7 @@
 
 #include <warpwright/core/detail/device/device_scope.hpp>
 #include <warpwright/core/detail/error/exception_kind.hpp>
+#include <warpwright/core/detail/exchange.hpp>
 #include <warpwright/core/detail/text/figures.hpp>
 
 #include <cstdio>
@@ -65,6 +66,10 @@ WARPWRIGHT_INLINE void batcher_core::run_lane(lane& l) noexcept {
       if (idle) {
         seen = l.wake.count();
         seconds = decision.until < never ? decision.until - time : never;
+        // Nobody else tells it: this lane has emptied the inbox, or was woken in its place.
+        if (decision.faster < lane_count_ && exchange(lanes_[decision.faster].idle, false)) {
+          later.to_wake = &lanes_[decision.faster];
+        }
       } else if (decision.items != 0) {
         begin_batch(l, decision, time);
         // If it blocks in spite of that, the timer does what an attentive lane would.

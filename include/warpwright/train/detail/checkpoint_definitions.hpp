@@ -5,6 +5,7 @@
 #include <warpwright/train/checkpoint.hpp>
 
 #include <warpwright/core/detail/capture/capture_guard.hpp>
+#include <warpwright/core/detail/device/device_scope.hpp>
 #include <warpwright/core/detail/thread/event_count.hpp>
 #include <warpwright/core/detail/thread/process_bound.hpp>
 #include <warpwright/core/detail/thread/thread.hpp>
@@ -24,12 +25,14 @@ class checkpoint_core : noncopyable {
         folder_{std::move(folder), operations_},
         copies_{where},
         copied_{where} {
+    check(cudaGetDevice(&device_), "cudaGetDevice", where);
     copied_.record(copies_.get(), where);
   }
   ~checkpoint_core() {
     stop_.store(true, memory_order::release);
     changes_.notify();
     thread_.join();
+    relaxed_capture_mode const relaxed;
     discard(cudaEventSynchronize(copied_.get()));
   }
   [[nodiscard]] owning_process const& process() const noexcept { return process_; }
@@ -69,8 +72,12 @@ class checkpoint_core : noncopyable {
       throw_invalid_argument(
           "checkpoint_writer: the stream is capturing; save between the replays of a graph", where);
     }
+    relaxed_capture_mode const relaxed;  // another stream may be capturing
     wait_for(started_);
-    failures_.reserve(failures_.size() + 1);
+    {
+      unique_lock<mutex> const lock{mutex_};  // another thread may ask a pending_save
+      failures_.reserve(failures_.size() + 1);
+    }
     std::uint64_t const number = ++started_;
     try {
       copied_.synchronize(where);  // of a save that failed before its copies had completed
@@ -92,7 +99,11 @@ class checkpoint_core : noncopyable {
       enqueue(stream, state, where);
     } catch (std::exception const& e) {
       discard(cudaStreamSynchronize(values_.beside ? copies_.get() : stream.get()));
-      reason_ = e.what();
+      try {
+        reason_ = e.what();
+      } catch (std::bad_alloc const&) {
+        reason_ = "no memory";  // short: it is stored in place
+      }
       failed_.store(true, memory_order::release);
       changes_.notify();
     }
@@ -288,21 +299,24 @@ class checkpoint_core : noncopyable {
   }
 
   void run() noexcept {
+    static_cast<void>(set_up_thread(device_));
     for (std::uint64_t last = 0, job = 0;; last = job) {
       wait_until([&] {
         job = job_.load(memory_order::acquire);
         return job != last || stop_.load(memory_order::acquire);
       });
       if (job == last) return;
-      std::string problem;
+      auto const end = [&](char const* problem) {
+        written_.store(std::size_t{1} << 62U, memory_order::release);  // copies wait for nothing
+        changes_.notify();
+        finish(job, problem);
+      };
       try {
         write();
+        end(nullptr);
       } catch (std::exception const& e) {
-        problem = e.what();
+        end(e.what());
       }
-      written_.store(std::size_t{1} << 62U, memory_order::release);  // copies wait for nothing
-      changes_.notify();
-      finish(job, problem);
     }
   }
 
@@ -373,8 +387,9 @@ class checkpoint_core : noncopyable {
     slots_[slot % slots_.size()].synchronize();
   }
 
-  void finish(std::uint64_t number, std::string const& problem) noexcept {
-    if (!problem.empty()) {
+  // @param problem  null: none. No string, for which there may be no memory
+  void finish(std::uint64_t number, char const* problem) noexcept {
+    if (problem != nullptr) {
       unique_lock<mutex> lock{mutex_};
       failures_.push_back(number);  // reserved
       try {
@@ -406,6 +421,7 @@ class checkpoint_core : noncopyable {
   checkpoint_values values_;
   file_operations const& operations_;
   checkpoint_folder folder_;
+  int device_ = 0;
   stream copies_;
   event copied_;  // of the last save
   pinned_pool memory_{pinned_pool_options{}.growth_bytes(least_ring)};

@@ -194,7 +194,11 @@ class checkpoint_folder : noncopyable {
     throw checkpoint_error{what + (" '" + path_ + "': ") + std::strerror(errno)};
   }
   void unlock() noexcept {
-    if (lock_ >= 0) ::close(lock_);
+    if (lock_ >= 0) {
+      // Children of fork() have the descriptor, too: to close it here would leave the lock to them.
+      static_cast<void>(::flock(lock_, LOCK_UN));
+      ::close(lock_);
+    }
     lock_ = -1;
   }
 

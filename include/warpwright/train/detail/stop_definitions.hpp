@@ -5,6 +5,7 @@
 #include <warpwright/train/stop.hpp>
 
 #include <warpwright/core/detail/text/text.hpp>
+#include <warpwright/core/detail/thread/locks.hpp>
 
 #include <cerrno>
 #include <cstring>
@@ -20,9 +21,12 @@ namespace detail {
 /// What the handlers know of the one stop_signal.
 struct stop_state {
   static constexpr int none = 0, by_request = -1, by_time = -2, by_rank = -3;
-  atomic<int> reason{none};  // or a signal
-  atomic<int> received;      // signals
-  atomic<int> pipe{-1};      // to write to; -1: there is no stop_signal
+  static constexpr int no_pipe = -1, ending = -2;  // there is no stop_signal; it ends
+  atomic<int> reason{none};                        // or a signal
+  atomic<int> received;                            // signals
+  atomic<int> pipe{no_pipe};                       // to write to
+  atomic<int> process;                             // that has the stop_signal
+  atomic<int> handling;                            // handlers that run, in any thread
 };
 inline stop_state& the_stop_state() noexcept {
   static stop_state state;
@@ -36,6 +40,8 @@ inline void request_stop(int reason) noexcept {
                                                 memory_order::relaxed)) {
     return;
   }
+  // A child of fork() has the handlers, and shares the pipe: its signals are not the parent's.
+  if (the_stop_state().process.load(memory_order::relaxed) != ::getpid()) return;
   int const error = errno;
   char const byte = 0;
   static_cast<void>(::write(the_stop_state().pipe.load(memory_order::acquire), &byte, 1) == 1);
@@ -44,12 +50,17 @@ inline void request_stop(int reason) noexcept {
 
 // Not extern "C": both runtimes may be in a program, each with a state of its own.
 inline void handle_stop(int signal) {
-  if (the_stop_state().received.fetch_add(1, memory_order::acq_rel) > 0) {
-    ::signal(signal, SIG_DFL);
-    ::raise(signal);
-    return;
+  stop_state& state = the_stop_state();
+  static_cast<void>(state.handling.fetch_add(1, memory_order::seq_cst));
+  if (state.pipe.load(memory_order::seq_cst) >= 0) {
+    if (state.received.fetch_add(1, memory_order::acq_rel) > 0) {
+      ::signal(signal, SIG_DFL);
+      ::raise(signal);
+    } else {
+      request_stop(signal);
+    }
   }
-  request_stop(signal);
+  static_cast<void>(state.handling.fetch_sub(1, memory_order::seq_cst));
 }
 
 }  // namespace detail
@@ -73,13 +84,14 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE stop_signal::stop_signal(std::initializer_list
   if (::pipe2(pipe_, O_CLOEXEC | O_NONBLOCK) != 0) {
     throw std::runtime_error{(detail::text{"stop_signal: pipe2: "} + std::strerror(errno)).c_str()};
   }
-  int expected = -1;
+  int expected = detail::stop_state::no_pipe;
   if (!detail::the_stop_state().pipe.compare_exchange(
           expected, pipe_[1], detail::memory_order::acq_rel, detail::memory_order::relaxed)) {
     ::close(pipe_[0]);
     ::close(pipe_[1]);
     detail::throw_invalid_argument("stop_signal: there is one in this process already", where);
   }
+  detail::the_stop_state().process.store(::getpid(), detail::memory_order::relaxed);
   struct sigaction action;
   std::memset(&action, 0, sizeof action);
   action.sa_handler = &detail::handle_stop;
@@ -99,11 +111,21 @@ WARPWRIGHT_INLINE void stop_signal::restore() noexcept {
     --installed_;
     static_cast<void>(::sigaction(signals_[installed_], &before_[installed_], nullptr));
   }
-  detail::the_stop_state().pipe.store(-1, detail::memory_order::release);
-  detail::the_stop_state().reason.store(detail::stop_state::none, detail::memory_order::release);
-  detail::the_stop_state().received.store(0, detail::memory_order::release);
+  detail::stop_state& state = detail::the_stop_state();
+  state.pipe.store(detail::stop_state::ending, detail::memory_order::seq_cst);
+  // Handlers in other threads would write to a descriptor that may be another file's by then, and
+  // leave their reason to the next stop_signal. A child of fork() has not these threads.
+  if (state.process.load(detail::memory_order::relaxed) != ::getpid()) {
+    state.handling.store(0, detail::memory_order::seq_cst);
+  }
+  for (int step = 0; state.handling.load(detail::memory_order::seq_cst) != 0; ++step) {
+    detail::spin_wait(step);
+  }
+  state.reason.store(detail::stop_state::none, detail::memory_order::release);
+  state.received.store(0, detail::memory_order::release);
   ::close(pipe_[0]);
   ::close(pipe_[1]);
+  state.pipe.store(detail::stop_state::no_pipe, detail::memory_order::release);
 }
 
 WARPWRIGHT_INLINE stop_signal::~stop_signal() { restore(); }

@@ -222,11 +222,13 @@ WARPWRIGHT_INLINE void pool_core::deallocate_to_heap(stream_ref stream, std::uin
 }
 
 /// Records the event of the calling thread's default stream, which no other thread can record. On
-/// failure the blocks wait for a later event.
+/// failure, and while another thread is in the slow path, the blocks wait for a later event: a miss
+/// may wait there for work that this thread has yet to submit or to release.
 WARPWRIGHT_INLINE void pool_core::close_thread_epoch(std::uint64_t id) noexcept {
   source_location const here = source_location::current();
   try {
-    slow_path const section{*this, here};
+    slow_path const section{*this, here, false};
+    if (!section.entered()) return;
     heap_guard lock{heap_.lock};
     std::uint32_t const list = streams_.find(id);
     if (list == none) return;

@@ -4,6 +4,7 @@
 
 #include <warpwright/core/detail/capture/capture_count.hpp>
 #include <warpwright/core/detail/noncopyable.hpp>
+#include <warpwright/core/detail/thread/process_bound.hpp>
 #include <warpwright/memory/detail/caches/stream_caches.hpp>
 #include <warpwright/memory/detail/pool/call_sites.hpp>
 #include <warpwright/memory/detail/pool/graph_memory.hpp>
@@ -193,6 +194,7 @@ class pool_core : noncopyable {
   mapped_source mapped_{heap_, streams_};
   segment_source segments_{heap_};
   call_sites sites_;
+  owning_process process_;
 };
 
 }  // namespace detail

@@ -110,6 +110,8 @@ WARPWRIGHT_COLD WARPWRIGHT_INLINE void pool_core::watch_captures(int change) noe
 }
 
 WARPWRIGHT_NOINLINE WARPWRIGHT_INLINE pool_core::~pool_core() {
+  // Threads of the parent may have held locks that the counters need, and CUDA works there only.
+  if (!process_.is_current()) return;
   if (options_.destruction != nullptr) {
     options_.destruction(options_.destruction_user, statistics());
   }

@@ -59,14 +59,15 @@ class trace_ring : noncopyable {
   [[nodiscard]] std::size_t capacity() const noexcept { return mask_ + 1; }
   /// Calls recorded since construction or clear().
   [[nodiscard]] std::uint64_t recorded() const noexcept {
-    return next_.load(memory_order::relaxed) - first_.load(memory_order::relaxed);
+    std::uint64_t const begin = first();
+    return next_.load(memory_order::relaxed) - begin;
   }
   /// The part of recorded() that was overwritten.
   [[nodiscard]] std::uint64_t lost() const noexcept {
     std::uint64_t const all = recorded();
     return all > capacity() ? all - capacity() : 0;
   }
-  void clear() noexcept { first_.store(next_.load(memory_order::relaxed), memory_order::relaxed); }
+  void clear() noexcept { first_.store(next_.load(memory_order::relaxed), memory_order::release); }
 
   /// @return the ticket, for cancel()
   std::uint64_t record(trace_kind kind, void const* pointer, std::uint64_t bytes,
@@ -101,8 +102,8 @@ class trace_ring : noncopyable {
   /// Appends the recorded calls, oldest first. May omit calls recorded at the same time.
   /// @throws std::bad_alloc
   void copy(array<trace_event>& to) const {
+    std::uint64_t begin = first();
     std::uint64_t const end = next_.load(memory_order::relaxed);
-    std::uint64_t begin = first_.load(memory_order::relaxed);
     if (end - begin > capacity()) begin = end - capacity();
     to.reserve(to.size() + (end - begin));
     for (std::uint64_t ticket = begin; ticket != end; ++ticket) {
@@ -122,6 +123,9 @@ class trace_ring : noncopyable {
     atomic<std::uint64_t> state;
     trace_event event;
   };
+
+  // To be read before next_, which is not below it then, also while another thread calls clear().
+  [[nodiscard]] std::uint64_t first() const noexcept { return first_.load(memory_order::acquire); }
 
   static std::uint64_t state_of(std::uint64_t ticket) noexcept { return (ticket + 1) * 2; }
 
