@@ -222,9 +222,10 @@ class memory_pool {
   /// @throws std::invalid_argument, cuda_error  for a block with record_use() or of a graph, when
   ///   no event can be recorded behind it, for example because one of its streams is capturing;
   ///   when a query of the stream's id or capture status fails. The block stays allocated
-  /// **Stream:** ordered on `stream`; does not block. **Capture:** as allocate(). **Cost:** no CUDA
-  /// call with a stream_ref that carries its id; on the per-thread default stream, which never
-  /// does, one cuStreamGetId, and one cudaEventRecord in 64 frees or 16 MiB.
+  /// **Stream:** ordered on `stream`; does not block, but that of a block with record_use() or of a
+  /// graph waits for a miss of another thread that is under way. **Capture:** as allocate().
+  /// **Cost:** no CUDA call with a stream_ref that carries its id; on the per-thread default stream,
+  /// which never does, one cuStreamGetId, and one cudaEventRecord in 64 frees or 16 MiB.
   void deallocate(stream_ref stream, void* pointer, std::size_t bytes,
                   source_location where = source_location::current()) {
     if (!core_.try_cache_free(stream, pointer, bytes)) {
@@ -293,8 +294,8 @@ class memory_pool {
   /// @param stream  the stream
   /// @throws std::invalid_argument  for a capturing stream, and for one that has a memory_cache
   /// @throws cuda_error             when a CUDA call fails; the stream is still tracked then
-  /// **Stream:** records at most one event; does not block. **Capture:** `stream` must not be
-  /// capturing.
+  /// **Stream:** records at most one event; waits for nothing but a miss of another thread that is
+  /// under way. **Capture:** `stream` must not be capturing.
   void retire(stream_ref stream, source_location where = source_location::current()) {
     core_.retire(stream, where);
   }
