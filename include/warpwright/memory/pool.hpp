@@ -224,8 +224,8 @@ class memory_pool {
   ///   when a query of the stream's id or capture status fails. The block stays allocated
   /// **Stream:** ordered on `stream`; does not block, but that of a block with record_use() or of a
   /// graph waits for a miss of another thread that is under way. **Capture:** as allocate().
-  /// **Cost:** no CUDA call with a stream_ref that carries its id; on the per-thread default stream,
-  /// which never does, one cuStreamGetId, and one cudaEventRecord in 64 frees or 16 MiB.
+  /// **Cost:** no CUDA call with a stream_ref that carries its id; on the per-thread default
+  /// stream, which never does, one cuStreamGetId, and one cudaEventRecord in 64 frees or 16 MiB.
   void deallocate(stream_ref stream, void* pointer, std::size_t bytes,
                   source_location where = source_location::current()) {
     if (!core_.try_cache_free(stream, pointer, bytes)) {
