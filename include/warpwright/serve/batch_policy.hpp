@@ -39,7 +39,8 @@ struct batch_decision {
   std::size_t padded = 0;  ///< the size that it is padded to
   double predicted_seconds = 0.0;
   double until = 1e300;  ///< if nothing: when to ask again, unless a request comes or a batch ends
-  /// If nothing: an idle lane of a faster device, which is to ask for what was left to it, if any.
+  /// If nothing: the idle lane of a faster device that what waits was left to, and that is to ask
+  /// now; lanes() or more: none.
   std::size_t faster = ~std::size_t{0};
 };
 
