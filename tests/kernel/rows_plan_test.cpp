@@ -97,12 +97,12 @@ TEST_CASE("a mean by the reciprocal of cols is rounded as the quotient is") {
 TEST_CASE("a thread keeps as many vectors of a row as memory needs in flight") {
   using ew::detail::vectors_of_row;
   CHECK(vectors_of_row(4, 4, 4) == 4);   // float
-  CHECK(vectors_of_row(8, 2, 4) == 2);   // 16-bit floats: 16 values
+  CHECK(vectors_of_row(8, 2, 4) == 4);   // 16-bit floats: 32 values
   CHECK(vectors_of_row(2, 8, 8) == 4);   // double
-  CHECK(vectors_of_row(16, 1, 4) == 1);  // fp8: 16 values
+  CHECK(vectors_of_row(16, 1, 4) == 2);  // fp8: 32 values
   CHECK(vectors_of_row(4, 8, 4) == 4);   // the sum of two float arrays
   CHECK(vectors_of_row(8, 4, 4) == 2);   // and of two 16-bit arrays
-  CHECK(vectors_of_row(4, 2, 4) == 4);   // 16-bit in, float out
+  CHECK(vectors_of_row(4, 2, 4) == 8);   // 16-bit in, float out
   CHECK(vectors_of_row(4, 64, 4) == 1);  // sixteen arrays
   CHECK(vectors_of_row(16, 1, 8) == 1);  // more values than are kept
   CHECK(vectors_of_row(1, 0, 4) == 8);   // no arrays
@@ -200,7 +200,9 @@ TEST_CASE("a streamed row that has an SM to itself has twice as many threads") {
     return plan_rows(all, 2, 3, cols, vector, vectors, cached_bytes, most).threads;
   };
   CHECK(threads(8192, 16, 1024) == 512);  // kept in registers
-  CHECK(threads(8196, 16, 1024) == 512);
+  CHECK(threads(8196, 16, 1024) == 256);
+  CHECK(threads(9640, 16, 1024) == 256);  // a sixth of an SM's shared memory
+  CHECK(threads(9644, 16, 1024) == 512);
   CHECK(threads(28928, 16, 1024) == 512);  // 113 KiB
   CHECK(threads(28932, 16, 1024) == 1024);
   CHECK(threads(14464, 32, 1024) == 512);
@@ -209,9 +211,33 @@ TEST_CASE("a streamed row that has an SM to itself has twice as many threads") {
   CHECK(threads(28932, 16, 512) == 512);  // of doubles
 }
 
+TEST_CASE("a row of 16-bit floats has 32 values a thread") {
+  auto const plan = [](std::uint64_t cols) {
+    operand const all[] = {array(4096, 3 * cols), array(65536, 3 * cols)};
+    return plan_rows(all, 2, 3, cols, 8, 4, 16, 1024);
+  };
+  CHECK(plan(8192).strategy == row_strategy::block);
+  CHECK(plan(8192).threads == 256);
+  CHECK(plan(8200).strategy == row_strategy::streamed);
+  CHECK(plan(8200).threads == 256);
+  CHECK(plan(19280).threads == 256);
+  CHECK(plan(19288).threads == 512);
+  CHECK(plan(57864).threads == 1024);
+  CHECK(plan(16).partition.threads == 1);
+  CHECK(plan(32).partition.threads == 2);
+  CHECK(plan(40).partition.threads == 4);
+  CHECK(plan(64).partition.threads == 4);
+  CHECK(plan(128).partition.threads == 4);
+  CHECK(plan(136).partition.threads == 8);
+  CHECK(plan(100).partition.threads == 4);   // each row has 4 elements in no vector
+  CHECK(plan(102).partition.threads == 8);   // 6
+  CHECK(plan(101).partition.threads == 16);  // 5 or 13
+}
+
 TEST_CASE("a cluster computes a row where rows are few, or too long for a block") {
   auto const plan = [](std::uint64_t rows, std::uint64_t cols, unsigned limit) {
-    return with_clusters(plan_of(rows, cols), cols / vector / 4, 16 * (cols / vector), 512, limit);
+    return with_clusters(plan_of(rows, cols), cols / vector / 4, 16 * (cols / vector), 226 * 1024,
+                         512, limit);
   };
   CHECK(plan(4, 128000, 8).partition.blocks == 8);
   CHECK(plan(4, 128000, 8).partition.threads == 4096);
@@ -221,9 +247,14 @@ TEST_CASE("a cluster computes a row where rows are few, or too long for a block"
   CHECK(plan(4, 56000, 8).partition.blocks == 4);
   CHECK(plan(4, 20000, 8).partition.blocks == 2);  // or threads would have less than one load
   CHECK(plan(64, 128000, 8).partition.blocks == 4);
-  CHECK(plan(256, 65536, 8).partition.blocks == 1);
+  CHECK(plan(256, 57856, 8).partition.blocks == 1);
+  CHECK(plan(256, 57860, 8).partition.blocks == 4);
   CHECK(plan(256, 131072, 8).partition.blocks == 8);
-  CHECK(plan(256, 131072, 8).threads == 256);
+  CHECK(plan(256, 200000, 8).threads == 320);
+  CHECK(plan(256, 1000000, 8).partition.blocks == 8);
+  CHECK(plan(256, 1000000, 8).threads == 512);  // whose blocks have an SM each
+  CHECK(plan(256, 131072, 4).partition.blocks == 4);
+  CHECK(plan(256, 131072, 8).threads == 320);
   CHECK(plan(4, 8192, 8).partition.blocks == 1);  // kept in registers
   CHECK(plan(4, 128000, 1).partition.threads == plan_of(4, 128000).partition.threads);
 }

@@ -20,11 +20,15 @@ using warpwright::detail::warp_size;
 // Most threads of a block that keeps rows in registers: of 8,192 floats a thread has 16, and with
 // 64 registers each, an SM has room for two blocks, one computing while the other loads.
 inline constexpr unsigned max_row_threads = 512;
-// Two blocks share an SM, too, if a streamed row takes at most half of an H100's shared memory. A
-// longer one has the SM to itself, with the threads of both: 1 to 36 % faster on an H100; shorter
-// ones were up to 15 % slower. Constants, so that every GPU adds in the same order.
+// Two blocks share an SM, too, if a streamed row takes at most half of an H100's shared memory, and
+// four of half as many threads if it takes a sixth: 4 to 30 % faster on an H200. A longer one has
+// the SM to itself, with the threads of both: 1 to 36 % faster on an H100; shorter ones were up to
+// 15 % slower. Constants, so that every GPU adds in the same order.
 inline constexpr unsigned max_streamed_row_threads = 1024;
 inline constexpr std::uint64_t shared_bytes_for_two_blocks = 113 * 1024;
+// Of each block of a cluster whose row one block could not keep: three share an SM.
+inline constexpr unsigned long_row_threads = 320;
+inline constexpr std::uint64_t long_row_bytes = 64 * 1024;
 // Most threads of a row that a cluster computes.
 inline constexpr unsigned max_cluster_row_threads = 4096;
 // Of all rows: with 64 bytes each in flight they keep a large GPU busy.
@@ -35,6 +39,7 @@ inline constexpr unsigned short_row_threads = 256;
 inline constexpr unsigned threads_per_cache_line = 8;
 // Values that a thread keeps of a row: with 16 floats softmax and norms take 40 to 64 registers, so
 // that an SM holds 1,024 threads, whose loads are 48 KiB or more; an H100 needs 32 to 48 in flight.
+// Twice as many of at most 16 bits in memory, for as many bytes: 10 to 30 % faster on an H200.
 inline constexpr int row_register_bytes = 64;
 // Loads that a thread has in flight, where a row is computed from several arrays: 32 registers.
 inline constexpr int row_bytes_in_flight = 128;
@@ -58,8 +63,10 @@ inline void check_row_length(matrix_shape const& shape) {
 /// Vectors that a thread keeps of a row, a power of two, of elements of which all arrays of the
 /// function have loaded_bytes, and which are computed in value_bytes.
 constexpr int vectors_of_row(int vector, int loaded_bytes, int value_bytes) {
+  int const most =
+      loaded_bytes <= 2 && value_bytes == 4 ? 2 * row_register_bytes : row_register_bytes;
   int vectors = 8;
-  while (vectors > 1 && (vectors * vector * value_bytes > row_register_bytes ||
+  while (vectors > 1 && (vectors * vector * value_bytes > most ||
                          vectors * vector * loaded_bytes > row_bytes_in_flight)) {
     vectors /= 2;
   }
@@ -224,14 +231,20 @@ constexpr row_plan plan_rows(operand const* operands, int count, std::uint64_t r
   p.head = whole.head;
   p.ragged = p.head != 0 || cols % vector != 0 || lengths.vary();
 
-  // Enough threads to keep the row, to fill a cache line and to take the elements in no vector.
+  // Enough threads to keep the row, two vectors each, or to fill a cache line with what is not
+  // kept, and to take the elements in no vector.
+  bool const keeps_rows = cached_bytes != 0;
   std::uint64_t const vectors = cols / vector;
   std::uint64_t const keepers = divide_up(vectors, per_thread);
-  std::uint64_t least = vectors < threads_per_cache_line ? vectors : threads_per_cache_line;
+  std::uint64_t const most = keeps_rows ? (vectors + 1) / 2 : vectors;
+  std::uint64_t least = keeps_rows ? threads_per_cache_line / 2 : threads_per_cache_line;
+  if (most < least) least = most;
   if (p.ragged) {
-    std::uint64_t const ends = 2 * (vector - 1);
-    std::uint64_t const edge = cols < ends ? cols : ends;
-    if (edge > least) least = edge;
+    // Heads are multiples of the power of two that cols has, and tails complete them.
+    std::uint64_t const rest = cols % vector, power = cols & (~cols + 1);
+    bool const same_ends = p.head == 0 && !lengths.vary() && vector - power <= rest;
+    std::uint64_t const ends = same_ends ? rest : 2 * (vector - 1);
+    if (ends > least) least = cols < ends ? cols : ends;
   }
   std::uint64_t const wanted = keepers > least ? keepers : least;
   if (wanted <= warp_size) {
@@ -242,12 +255,16 @@ constexpr row_plan plan_rows(operand const* operands, int count, std::uint64_t r
       plan.threads /= 2;
     }
   } else {
-    plan.strategy = wanted <= most_threads ? row_strategy::block : row_strategy::streamed;
+    // With 32 values a thread half of the threads have as much in flight, of more rows at a time.
+    unsigned const keeping =
+        keeps_rows && vector * per_thread > 16 ? most_threads / 2 : most_threads;
+    plan.strategy = wanted <= keeping ? row_strategy::block : row_strategy::streamed;
     std::uint64_t const warps = quotient_up(wanted, warp_size);
     plan.threads = static_cast<unsigned>(warps) * warp_size;
     if (plan.strategy == row_strategy::streamed) {
-      bool const alone_on_sm = vectors * cached_bytes > shared_bytes_for_two_blocks;
-      plan.threads = alone_on_sm ? streamed_threads : most_threads;
+      std::uint64_t const bytes = vectors * cached_bytes;
+      plan.threads = bytes > shared_bytes_for_two_blocks ? streamed_threads : most_threads;
+      if (keeps_rows && bytes <= shared_bytes_for_two_blocks / 3) plan.threads = most_threads / 2;
     }
     p.threads = plan.threads;
     // Two rows a block where they are many: a GPU starts about one block a nanosecond.
@@ -263,12 +280,13 @@ constexpr row_plan plan_rows(operand const* operands, int count, std::uint64_t r
 inline constexpr unsigned max_row_reduction_threads = 128;
 
 /// Gives each row of a plan to a cluster of blocks, where rows are so few that they leave most of a
-/// GPU idle, or so long that one block keeps less than half of them.
+/// GPU idle, or so long that one block does not keep them.
 /// @param batches       of a row, each of which a thread loads at a time
 /// @param row_bytes     shared memory of a row
+/// @param kept_bytes    up to which rows are one block's
 /// @param limit         blocks of a cluster; 1 where there are none
 constexpr row_plan with_clusters(row_plan plan, std::uint64_t batches, std::uint64_t row_bytes,
-                                 unsigned most_threads, unsigned limit) {
+                                 std::uint64_t kept_bytes, unsigned most_threads, unsigned limit) {
   row_partition& p = plan.partition;
   if (limit == 1 || plan.strategy != row_strategy::streamed) return plan;
   if (p.rows * plan.threads < busy_threads && batches > plan.threads) {
@@ -277,9 +295,10 @@ constexpr row_plan with_clusters(row_plan plan, std::uint64_t batches, std::uint
            (std::uint64_t{2} * p.blocks - 1) * plan.threads < batches) {
       p.blocks *= 2;
     }
-  } else if (row_bytes > 4 * shared_bytes_for_two_blocks) {
-    plan.threads = most_threads / 2;
-    p.blocks = limit;
+  } else if (row_bytes > kept_bytes) {
+    while (p.blocks < limit && row_bytes > p.blocks * long_row_bytes) p.blocks *= 2;
+    plan.threads = long_row_threads;
+    if (row_bytes > p.blocks * shared_bytes_for_two_blocks) plan.threads = most_threads;
   }
   p.threads = plan.threads * p.blocks;
   plan.blocks = p.rows * p.blocks;
@@ -302,8 +321,8 @@ constexpr row_plan plan_row_reductions(operand const* operands, int count, std::
     plan.blocks = divide_up(rows, short_row_threads);
     return plan;
   }
-  return with_clusters(plan, divide_up(cols / vector, per_thread), 0, 2 * max_row_reduction_threads,
-                       limit);
+  return with_clusters(plan, divide_up(cols / vector, per_thread), 0, 0,
+                       2 * max_row_reduction_threads, limit);
 }
 
 /// The partition of a streamed row where a block has shared memory: as many vectors as fit are

@@ -76,7 +76,8 @@ struct register_rows_kernel : warpwright::detail::kernel_base<max_row_threads, P
         [&](auto t) { return pass.width_of(partition, row[t]); },
         thread_groups{partition.threads, 1, (1U << 20U) >> partition.row_shift});
     block.for_each_thread([&](unsigned t) {
-      pass.store_row(kept[t], statistics[t], part_of(t));
+      pass.store_vectors(kept[t].x, statistics[t], part_of(t), part_of(t).t);
+      pass.store_edge(kept[t].edge, statistics[t], part_of(t));
       if (part_of(t).t == 0 && row_index(t) < partition.rows) {
         pass.store_statistics(statistics[t], kept[t].edge, row_index(t));
       }
@@ -205,7 +206,7 @@ void run_row_function(Where const& execute, ragged_shape const& ragged, A const&
     using kernel = streamed_rows_kernel<pass>;
     std::uint64_t const vectors = shape.cols / pass::vector;
     plan = with_clusters(plan, divide_up(vectors, pass::streamed_vectors),
-                         vectors * pass::cache::bytes, max_row_threads,
+                         vectors * pass::cache::bytes, pass::kept_bytes, max_row_threads,
                          execute.template cluster_limit<kernel>());
     row_partition const partition =
         with_cached_vectors(plan, pass::vector, pass::cache::bytes,

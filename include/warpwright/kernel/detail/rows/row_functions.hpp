@@ -95,6 +95,12 @@ WARPWRIGHT_HOST_DEVICE R sum_of_squares_of(c_array<R, Count> const& y) {
   return pairwise_fold(w, add{});
 }
 
+// exp(x) of x up to 0, within 2^-23 * (3 - x) relative and 2^-126: expf() takes thrice as long.
+struct row_exp {
+  WARPWRIGHT_HOST_DEVICE float operator()(float x) const { return approximate_exp2(x * 1.442695F); }
+  WARPWRIGHT_HOST_DEVICE double operator()(double x) const { return exp_function{}(x); }
+};
+
 /// The statistics of one row.
 template <class R>
 struct row_statistics {
@@ -163,13 +169,13 @@ struct softmax_base : row_function_base<R> {
       R const now = no_contract::larger(most, partial_of(x));
       c_array<R, Count> w;
       WARPWRIGHT_UNROLL
-      for (int j = 0; j < Count; ++j) w[j] = exp_function{}(no_contract::minus(x[j], now));
+      for (int j = 0; j < Count; ++j) w[j] = row_exp{}(no_contract::minus(x[j], now));
       sum = no_contract::plus(total(now), pairwise_fold(w, add{}));
       most = now;
     }
     [[nodiscard]] WARPWRIGHT_HOST_DEVICE R partial_center() const { return most; }
     [[nodiscard]] WARPWRIGHT_HOST_DEVICE R total(R center) const {
-      return no_contract::times(sum, exp_function{}(no_contract::minus(most, center)));
+      return no_contract::times(sum, row_exp{}(no_contract::minus(most, center)));
     }
   };
 };
@@ -178,7 +184,7 @@ template <class R>
 struct softmax_function : softmax_base<R> {
   static constexpr char const* name = "softmax";
   WARPWRIGHT_HOST_DEVICE R transform(R x, R center) const {
-    return exp_function{}(no_contract::minus(x, center));
+    return row_exp{}(no_contract::minus(x, center));
   }
   template <int Count>
   WARPWRIGHT_HOST_DEVICE R weight(c_array<R, Count> const& y) const {
@@ -192,7 +198,7 @@ struct log_softmax_function : softmax_base<R> {
   static constexpr char const* name = "log_softmax";
   template <int Count>
   WARPWRIGHT_HOST_DEVICE R weight(c_array<R, Count> const& y) const {
-    return pairwise_fold(y, add{}, exp_function{});
+    return pairwise_fold(y, add{}, row_exp{});
   }
   WARPWRIGHT_HOST_DEVICE R scale(R total, row_width<R> const&) const {
     return log_function{}(total);

@@ -212,8 +212,9 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   static constexpr int bytes_of_values = vector * static_cast<int>(sizeof(real));
   static constexpr bool has_repeated = bytes_of_values <= 16 && (output_bytes > bytes_of_values) &&
                                        (output_bytes <= 2 * bytes_of_values);
-  static constexpr int half_of_vectors = vectors > 1 ? vectors / 2 : 1;
-  static constexpr int streamed_store = has_repeated ? batch_of(output_bytes, 4) : half_of_vectors;
+  static constexpr int streamed_store =
+      has_repeated ? batch_of(output_bytes, 4)
+                   : batch_of(2 * bytes_of_values, vectors, row_register_bytes);
   static constexpr int streamed_batch =
       streamed_store < streamed_vectors ? streamed_store : streamed_vectors;
   // With doubles, fewer threads an SM than the compiler would choose: it spilled for more.
@@ -224,6 +225,8 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   static constexpr bool is_copied = E::operands == 1 && vector * E::loaded_bytes == 16 &&
                                     sizeof(loaded) == 16 && any_of_leaves<is_input, leaves_of<E>>;
   using cache = row_cache<loaded, real, vector, is_copied>;
+  // Of 16-bit floats, whose work is twice that of as many bytes of floats, clusters took longer.
+  static constexpr std::uint64_t kept_bytes = (vector > 4 ? 4 : 2) * shared_bytes_for_two_blocks;
 
   // What a thread keeps of a row: vectors, and one element in no vector.
   using values = row_values<real, vector>;
@@ -259,10 +262,10 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
   WARPWRIGHT_HOST_DEVICE void load_row(row_registers& kept, part const& p) const {
     vector_loads<vectors> r;
     load_input(r.of, p, p.t);
+    load_edge(kept.edge, p);  // before the others' values are waited for
     load_of_row(kept.edge, p);
     p.template for_each_vector<vectors>(
         p.t, [&](unsigned u, unsigned v) { evaluate<vector>(kept.x[u], r.of[u], p.index(v)); });
-    load_edge(kept.edge, p);
   }
   WARPWRIGHT_HOST_DEVICE partial partial_center(row_registers const& kept, part const& p) const {
     typename K::combine_centers const combine{};
@@ -278,11 +281,6 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
       all = no_contract::plus(all, weight(kept.x[u], center));
     });
     return p.has_edge() ? no_contract::plus(all, weight(kept.edge, center)) : all;
-  }
-  WARPWRIGHT_HOST_DEVICE void store_row(row_registers const& kept, row_statistics<real> const& s,
-                                        part const& p) const {
-    store_vectors(kept.x, s, p, p.t);
-    store_edge(kept.edge, s, p);
   }
 
   // ---- A row that is too long for registers ----
@@ -348,7 +346,6 @@ struct row_pass<K, E, First, KeepsInput, pack_of<std::index_sequence<Index...>, 
     }
   }
 
- private:
   template <int N>
   struct vector_loads {
     c_array<loaded, N> of WARPWRIGHT_ZERO_ON_HOST;
