@@ -56,6 +56,7 @@ PEERS = {
     "thrust_transform": ("thrust::transform of the toolkit", "#be123c", "#fb7185", "", "triangle"),
     "thrust_transform_cccl": ("thrust::transform of newer CCCL", "#7f1d1d", "#fecaca", "", "triangle"),
     "torch_eager": ("PyTorch, eager", "#a21caf", "#e879f9", "", "diamond"),
+    "quack": ("QuACK", "#c2410c", "#fb923c", "", "triangle"),
     "torch_compile": ("PyTorch, torch.compile", "#0f766e", "#2dd4bf", "", "diamond"),
     "curand_four_a_thread": ("by hand with cuRAND, 4 a thread", "#b91c1c", "#f87171", "", "square"),
     "by_hand": ("by hand", "#64748b", "#94a3b8", "", "square"),
