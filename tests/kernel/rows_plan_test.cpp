@@ -104,6 +104,7 @@ TEST_CASE("a thread keeps as many vectors of a row as memory needs in flight") {
   CHECK(vectors_of_row(8, 4, 4) == 2);   // and of two 16-bit arrays
   CHECK(vectors_of_row(4, 2, 4) == 8);   // 16-bit in, float out
   CHECK(vectors_of_row(4, 64, 4) == 1);  // sixteen arrays
+  CHECK(vectors_of_row(8, 2, 8) == 1);   // 16-bit floats as double
   CHECK(vectors_of_row(16, 1, 8) == 1);  // more values than are kept
   CHECK(vectors_of_row(1, 0, 4) == 8);   // no arrays
 }
@@ -249,6 +250,8 @@ TEST_CASE("a cluster computes a row where rows are few, or too long for a block"
   CHECK(plan(64, 128000, 8).partition.blocks == 4);
   CHECK(plan(256, 57856, 8).partition.blocks == 1);
   CHECK(plan(256, 57860, 8).partition.blocks == 4);
+  CHECK(plan(256, 65536, 8).partition.blocks == 4);  // 64 KiB each
+  CHECK(plan(256, 65540, 8).partition.blocks == 8);
   CHECK(plan(256, 131072, 8).partition.blocks == 8);
   CHECK(plan(256, 200000, 8).threads == 320);
   CHECK(plan(256, 1000000, 8).partition.blocks == 8);
