@@ -3,8 +3,8 @@
 //
 // The k largest of each row, with their columns, as sampling from logits needs them.
 //
-//   cub_top_k             cub::DeviceBatchedTopK of CCCL 3.6 (3.5 has none of rows of this length), not
-//                         sorted, of equal ones any
+//   cub_top_k             cub::DeviceBatchedTopK of CCCL 3.6, not sorted, of equal ones any;
+//                         that of 3.5 takes shorter rows only
 //   copy_of_same_traffic  cudaMemcpyAsync of half of the matrix, which moves as many bytes
 //
 // A name ends in /rows/cols/k; time is that of 20 launches between two events, divided by 20.
