@@ -192,17 +192,6 @@ TEST_CASE("rows that do not fit are refused") {
   s.synchronize();
 }
 
-// Whether the blocks of a cluster share a long row; the host adds in their order.
-bool has_clusters() {
-#if WARPWRIGHT_HOST_RUNTIME
-  return true;
-#else
-  int major = 0;
-  ww::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "attribute");
-  return major >= 9 && ww::detail::this_build::some_wait;
-#endif
-}
-
 TEST_CASE("few long rows are reduced as on the host, bit for bit") {
   ww::stream s;
   for (std::size_t const cols : {16384U, 20001U, 131072U}) {
@@ -224,7 +213,7 @@ TEST_CASE("few long rows are reduced as on the host, bit for bit") {
                            ew::to(on_host.data()) = ew::sum(ew::in(x.data(), x.size())),
                            ew::to(place.data()) = ew::argmax(ew::in(x.data(), x.size())));
       auto const got = sums.fetch(s);
-      if (has_clusters()) CHECK(got == on_host);
+      if (kernel_test::has_clusters()) CHECK(got == on_host);
       CHECK(places.fetch(s) == place);
       for (std::size_t r = 0; r < rows; ++r) {
         auto const first = x.begin() + static_cast<std::ptrdiff_t>(r * cols);

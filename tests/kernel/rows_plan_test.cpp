@@ -32,9 +32,10 @@ operand array(std::uint64_t address, std::uint64_t count) {
   return o;
 }
 
-row_plan plan_of(std::uint64_t rows, std::uint64_t cols, std::uint64_t offset = 0) {
+row_plan plan_of(std::uint64_t rows, std::uint64_t cols, std::uint64_t offset = 0,
+                 unsigned cached_bytes = 0) {
   operand const all[] = {array(4096 + offset, rows * cols), array(65536 + offset, rows * cols)};
-  return plan_rows(all, 2, rows, cols, vector, vectors);
+  return plan_rows(all, 2, rows, cols, vector, vectors, cached_bytes);
 }
 
 // Whether the row and the number of each thread of a block are those of a division.
@@ -278,11 +279,13 @@ TEST_CASE("long rows are a block each") {
 TEST_CASE("every element is computed by one thread, and vectors are aligned") {
   for (std::uint64_t offset = 0; offset < 16; offset += 4) {
     for (std::uint64_t cols = 1; cols <= 80; ++cols) {
-      row_plan const plan = plan_of(9, cols, offset);
-      CAPTURE(offset, cols, plan.partition.threads, plan.partition.head);
-      REQUIRE(covers(plan, offset));
-      REQUIRE(threads_are_numbered(plan));
-      REQUIRE(plan.partition.ragged == (offset != 0 || cols % 4 != 0));
+      for (unsigned const cached_bytes : {0U, 16U}) {
+        row_plan const plan = plan_of(9, cols, offset, cached_bytes);
+        CAPTURE(offset, cols, cached_bytes, plan.partition.threads, plan.partition.head);
+        REQUIRE(covers(plan, offset));
+        REQUIRE(threads_are_numbered(plan));
+        REQUIRE(plan.partition.ragged == (offset != 0 || cols % 4 != 0));
+      }
     }
     for (std::uint64_t const cols : {509U, 512U, 515U, 4095U, 4096U, 8191U, 8193U, 8200U, 20003U}) {
       CAPTURE(offset, cols);

@@ -100,4 +100,16 @@ std::vector<T> small_integers(std::size_t size, unsigned limit, std::uint64_t se
   return values;
 }
 
+// Whether the blocks of a cluster share a long row; the host adds in their order.
+inline bool has_clusters() {
+#if defined(__CUDACC__) && !WARPWRIGHT_HOST_RUNTIME
+  int major = 0;
+  warpwright::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0),
+                    "attribute");
+  return major >= 9 && warpwright::detail::this_build::some_wait;
+#else
+  return true;
+#endif
+}
+
 }  // namespace kernel_test

@@ -22,10 +22,10 @@
 // infinity becomes NaN and the row's other elements 0; in layer_norm the whole row becomes NaN.
 //
 // Results are the same bits in every run. The order of additions follows from cols, the types and
-// where a row lies relative to 16 bytes; from the number of rows only where they are too long for
-// registers: from compute capability 9.0 on, a cluster of blocks computes each of few. The host
-// adds in this order: layer_norm and rms_norm have a GPU's bits where the expressions around them
-// do not both multiply and add (see evaluate.hpp); softmax's and log_softmax's exp and log differ.
+// where a row lies relative to 16 bytes; where rows are too long for registers also from their
+// number and from whether the GPU has clusters of blocks (9.0 on). The host adds as one that has:
+// layer_norm and rms_norm have its bits where the expressions around them do not both multiply and
+// add (see evaluate.hpp); softmax's and log_softmax's exp and log differ.
 //
 // Errors are stated in u = (cols / 2,000 + 16) * 2^-23, in double 2^-52, before the result is
 // rounded to the output's type. An error of up to 2^-126, in double 2^-1022, the smallest normal

@@ -23,10 +23,10 @@ inline constexpr unsigned max_row_threads = 512;
 // Two blocks share an SM, too, if a streamed row takes at most half of an H100's shared memory, and
 // four of half as many threads if it takes a sixth: 4 to 30 % faster on an H200. A longer one has
 // the SM to itself, with the threads of both: 1 to 36 % faster on an H100; shorter ones were up to
-// 15 % slower. Constants, so that every GPU adds in the same order.
+// 15 % slower. Constants, so that all GPUs with clusters add in the same order.
 inline constexpr unsigned max_streamed_row_threads = 1024;
 inline constexpr std::uint64_t shared_bytes_for_two_blocks = 113 * 1024;
-// Of each block of a cluster whose row one block could not keep: three share an SM.
+// Of each block of a cluster whose row one block could not keep: three of 64 KiB share an SM.
 inline constexpr unsigned long_row_threads = 320;
 inline constexpr std::uint64_t long_row_bytes = 64 * 1024;
 // Most threads of a row that a cluster computes.
@@ -242,8 +242,8 @@ constexpr row_plan plan_rows(operand const* operands, int count, std::uint64_t r
   if (p.ragged) {
     // Heads are multiples of the power of two that cols has, and tails complete them.
     std::uint64_t const rest = cols % vector, power = cols & (~cols + 1);
-    bool const same_ends = p.head == 0 && !lengths.vary() && vector - power <= rest;
-    std::uint64_t const ends = same_ends ? rest : 2 * (vector - 1);
+    bool const vary = !keeps_rows || p.head != 0 || lengths.vary() || vector - power > rest;
+    std::uint64_t const ends = vary ? 2 * (vector - 1) : rest;
     if (ends > least) least = cols < ends ? cols : ends;
   }
   std::uint64_t const wanted = keepers > least ? keepers : least;
