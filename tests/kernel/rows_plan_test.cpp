@@ -263,6 +263,11 @@ TEST_CASE("a cluster computes a row where rows are few, or too long for a block"
   CHECK(plan(4, 128000, 1).partition.threads == plan_of(4, 128000).partition.threads);
 }
 
+TEST_CASE("a kept row has a thread for each element in no vector, a reduced one for the most") {
+  CHECK(plan_of(9, 7, 0, 16).partition.threads == 4);  // 3 of each row
+  CHECK(plan_of(9, 7).partition.threads == 8);
+}
+
 TEST_CASE("few short rows go to small blocks") {
   CHECK(plan_of(64, 32).threads == 32);
   CHECK(plan_of(64, 32).blocks == 16);
